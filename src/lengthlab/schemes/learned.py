@@ -1,0 +1,25 @@
+"""Learned: one vector per position, added to the embeddings (Gehring et al. 2017, arXiv:1705.03122; GPT-2)."""
+
+import torch
+from torch import nn
+
+from lengthlab.schemes.base import Dims, Scheme
+
+
+class Learned(Scheme):
+    """A table of `horizon` rows, N(0, std²). Learned: horizon x D.
+
+    A position at or past the horizon has no row. It is undefined, and asking for it is an error, never a clamp.
+    """
+
+    def __init__(self, dims: Dims, std: float = 0.02):
+        super().__init__(dims)
+        self.horizon = dims.horizon
+        self.table = nn.Parameter(torch.empty(dims.horizon, dims.width).normal_(std=std))
+
+    def embed(self, x, pos):
+        """Add the row of each position. Raises ValueError past the horizon."""
+        last = int(pos.max())
+        if last >= self.horizon:
+            raise ValueError(f"learned positions end at {self.horizon - 1}, got {last}: undefined")
+        return x + self.table[pos].to(x.dtype)
