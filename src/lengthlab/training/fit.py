@@ -1,0 +1,143 @@
+"""The training loop: AdamW, warm-up and cosine to a floor, clipping; the same tokens per step at any length."""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from lengthlab.model import GPT
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """How long, how much and how fast. Raises ValueError, one line, where the numbers make no sense."""
+
+    length: int
+    steps: int
+    tokens_per_step: int
+    lr: float
+    warmup: float  # fraction of the steps
+    floor: float  # last learning rate over the highest
+    weight_decay: float
+    betas: tuple[float, float]
+    clip: float
+    validate_every: int  # steps; 0: never
+    validation_tokens: int
+
+    def __post_init__(self):
+        for key in ("length", "steps", "tokens_per_step", "validation_tokens"):
+            value = getattr(self, key)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(f"{key}={value}: must be an integer of at least 1")
+        if self.tokens_per_step % self.length:
+            down = self.tokens_per_step // self.length * self.length
+            near = " or ".join(str(n) for n in (down, down + self.length) if n)
+            raise ValueError(
+                f"tokens_per_step={self.tokens_per_step} is not a multiple of length={self.length}; use {near}"
+            )
+        for key, low, high in (
+            ("warmup", 0, 1), ("floor", 0, 1), ("weight_decay", 0, math.inf), ("validate_every", 0, math.inf),
+        ):  # fmt: skip
+            if not low <= getattr(self, key) <= high:
+                raise ValueError(f"{key}={getattr(self, key)}: must lie between {low} and {high}")
+        for key in ("lr", "clip"):
+            if not 0 < getattr(self, key) < math.inf:
+                raise ValueError(f"{key}={getattr(self, key)}: must be positive")
+        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
+            raise ValueError(f"betas={list(self.betas)}: must be two numbers of at least 0 and below 1")
+
+    @property
+    def batch(self) -> int:
+        """Blocks per step."""
+        return self.tokens_per_step // self.length
+
+    def rate(self, step: int) -> float:
+        """Learning rate of step 0, 1, …: linear warm-up, then cosine down to floor x lr at the last step."""
+        warm = max(1, round(self.warmup * self.steps))
+        if step < warm:
+            return self.lr * (step + 1) / warm
+        done = (step - warm + 1) / max(1, self.steps - warm)
+        return self.lr * (self.floor + (1 - self.floor) * 0.5 * (1 + math.cos(math.pi * done)))
+
+
+class Diverged(RuntimeError):
+    """The loss became NaN or infinite; the rows up to there have been handed out."""
+
+
+def autocast(device: torch.device, dtype: torch.dtype):
+    """The context in which a forward runs at `dtype`; nothing for float32."""
+    return nullcontext() if dtype == torch.float32 else torch.autocast(device.type, dtype=dtype)
+
+
+def fit(
+    model: GPT,
+    numbers: Callable[[int], Tensor],
+    batches: Iterator[np.ndarray],
+    validation: Iterable[np.ndarray],
+    settings: TrainSettings,
+    seed: int,
+    dtype: torch.dtype,
+) -> Iterator[dict]:
+    """Train in place; yields a row per step: step, tokens, loss, lr, grad_norm, seconds, val_loss (or None).
+
+    `numbers(length)` gives the positions of a block; `batches` gives (batch, length + 1) tokens. Losses are nats per
+    token. Raises Diverged, before the weights are touched, where the loss or the gradient is not finite.
+    """
+    device = model.embedding.weight.device
+    optimizer = torch.optim.AdamW(
+        _groups(model, settings.weight_decay), lr=settings.lr, betas=settings.betas, fused=True
+    )
+    torch.manual_seed(seed)  # dropout: not shifted by what a scheme drew when it was made
+    pos, validation = numbers(settings.length).to(device), list(validation)
+    model.train()
+    start = time.perf_counter()
+    for step in range(settings.steps):
+        rate = settings.rate(step)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        loss = _loss(model, next(batches), pos, dtype)
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
+        if not math.isfinite(loss.item()) or not math.isfinite(norm.item()):
+            raise Diverged(f"the loss became {loss.item()} (gradient norm {norm.item()}) at step {step + 1}")
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        row = {
+            "step": step + 1, "tokens": (step + 1) * settings.tokens_per_step, "loss": loss.item(), "lr": rate,
+            "grad_norm": norm.item(), "seconds": time.perf_counter() - start, "val_loss": None,
+        }  # fmt: skip
+        last = step + 1 == settings.steps
+        if validation and settings.validate_every and ((step + 1) % settings.validate_every == 0 or last):
+            row["val_loss"] = validate(model, validation, pos, dtype)
+        yield row
+    model.eval()
+
+
+@torch.no_grad()
+def validate(model: GPT, batches: list[np.ndarray], pos: Tensor, dtype: torch.dtype) -> float:
+    """Mean loss over the given batches of equal size, nats per token; the model is left in training mode."""
+    model.eval()
+    loss = sum(_loss(model, batch, pos, dtype).item() for batch in batches) / len(batches)
+    model.train()
+    return loss
+
+
+def _loss(model: GPT, batch: np.ndarray, pos: Tensor, dtype: torch.dtype) -> Tensor:
+    tokens = torch.from_numpy(batch).to(pos.device)
+    with autocast(pos.device, dtype):
+        logits = model(tokens[:, :-1], pos)
+    return F.cross_entropy(logits.flatten(0, 1).float(), tokens[:, 1:].flatten())
+
+
+def _groups(model: GPT, weight_decay: float) -> list[dict]:
+    """Weight decay on the model's matrices only: none on norms, and none on anything a scheme learns."""
+    of_scheme = {id(p) for p in model.scheme.parameters()}
+    decayed = [p for p in model.parameters() if p.ndim >= 2 and id(p) not in of_scheme]
+    rest = [p for p in model.parameters() if p.ndim < 2 or id(p) in of_scheme]
+    return [{"params": decayed, "weight_decay": weight_decay}, {"params": rest, "weight_decay": 0.0}]
