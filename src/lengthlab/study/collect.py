@@ -1,0 +1,108 @@
+"""All cells of a study's runs, with what was trained and how, in one tidy frame."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+
+from lengthlab.study.identity import normalised
+from lengthlab.study.runs import Run, RunError, runs_of
+
+LEDGER = [
+    "status", "reason", "windows", "tokens_fed", "targets_scored", "documents_scored", "longest_context",
+    "mean_context", "target_hash", "threads", "seconds", "peak_memory_bytes",
+]  # fmt: skip
+NOT_A_VARIANT = {"seed", "train.length", "scheme.name", "scheme._target_", "positions.name"}
+
+
+def collect(study: str, results: Path | str = "results") -> pd.DataFrame:
+    """One row per run, cell, document and part: sums (targets, nll, bytes), the cell's ledger, the run's config.
+
+    The config's columns have dotted names (train.lr); `variant` names what else than scheme, length and seed differs
+    between runs of one scheme. A cell without numbers (undefined, diverged, …) is one row of zeros. Raises RunError
+    where there is no such study.
+    """
+    folder = Path(results) / study
+    runs = list(runs_of(folder))
+    if not runs:
+        raise RunError(f"study={study}: no run in {folder}")
+    configs = {run.name: flat(run.record["config"]) for run in runs}
+    variants = variants_of({run.name: flat(normalised(run.record.get("training", {}))) for run in runs})
+    pieces = [_of_run(run, configs[run.name], variants[run.name]) for run in runs]
+    return pd.concat([piece for piece in pieces if len(piece)] or pieces[:1], ignore_index=True)
+
+
+def cells_of(frame: pd.DataFrame) -> pd.DataFrame:
+    """One row per run and cell of `collect`'s frame: its ledger alone."""
+    keys = [
+        "run",
+        "cell",
+        "scheme",
+        "variant",
+        "seed",
+        "train_length",
+        "extension",
+        "protocol",
+        "length",
+        "reach",
+        "block",
+        "stride",
+    ]
+    keys += ["data", "split", "tokens_per_document", "eval_dtype", "dropped", *LEDGER]
+    return frame[keys].drop_duplicates(["run", "cell"]).reset_index(drop=True)
+
+
+def _of_run(run: Run, config: dict, variant: str) -> pd.DataFrame:
+    cells = run.cells()
+    ledgers = {
+        cell: _ledger_columns(json.loads(text))
+        for cell, text in cells.drop_duplicates("cell")[["cell", "ledger"]].values
+    }
+    cells = cells.drop(columns="ledger").assign(
+        run=run.name, scheme=config["scheme.name"], variant=variant, positions=config["positions.name"],
+        train_length=config["train.length"], seed=config["seed"],
+    )  # fmt: skip
+    columns = pd.DataFrame.from_dict(ledgers, orient="index").rename_axis("cell").reset_index() if ledgers else None
+    frame = cells if columns is None else cells.merge(columns, on="cell", how="left")
+    rest = {key: value for key, value in config.items() if key not in frame.columns}
+    return pd.concat([frame, pd.DataFrame([rest] * len(frame), index=frame.index)], axis=1)
+
+
+def _ledger_columns(ledger: dict) -> dict:
+    protocol, data = ledger["protocol"], ledger["data"]
+    return {
+        "data": data["name"], "split": data["split"], "tokens_per_document": data["tokens_per_document"],
+        "extension": ledger["extension"]["name"], "protocol": protocol["name"], "length": ledger["length"],
+        **{key: protocol.get(key) for key in ("stride", "reach", "block")},
+        "eval_dtype": ledger["dtype"], "dropped": json.dumps(ledger["dropped"]),
+        **{key: ledger.get(key) for key in LEDGER},
+    }  # fmt: skip
+
+
+def flat(config: dict, prefix: str = "") -> dict:
+    """{"train": {"lr": 1}} to {"train.lr": 1}; lists become their JSON."""
+    result = {}
+    for key, value in config.items():
+        if isinstance(value, dict):
+            result |= flat(value, f"{prefix}{key}.")
+        else:
+            result[f"{prefix}{key}"] = json.dumps(value) if isinstance(value, list) else value
+    return result
+
+
+def variants_of(trainings: dict[str, dict]) -> dict[str, str]:
+    """Per run, "key=value, …" of the keys in which runs of its scheme and training length differ, seed apart."""
+    groups: dict[tuple, list[str]] = {}
+    for run, training in trainings.items():
+        groups.setdefault((training.get("scheme.name"), training.get("train.length")), []).append(run)
+    variants = {}
+    for runs in groups.values():
+        keys = sorted({key for run in runs for key in trainings[run]} - NOT_A_VARIANT)
+        differing = [key for key in keys if len({str(trainings[run].get(key)) for run in runs}) > 1]
+        for run in runs:
+            variants[run] = ", ".join(f"{key}={_short(trainings[run].get(key))}" for key in differing)
+    return variants
+
+
+def _short(value) -> str:
+    return value[:6] if isinstance(value, str) and len(value) == 64 else str(value)
