@@ -1,0 +1,103 @@
+"""What the curves of a study are, and how each is called among those of its protocol."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+PROTOCOLS = ("nonoverlapping", "sliding", "same_target")
+# What makes a curve: points that differ in any of these (the last two may be absent) are never joined.
+# The text names it in a label, where curves differ in it.
+CURVE = {
+    "scheme": "{}",
+    "extension": "{}",
+    "positions": "{} positions",
+    "train_length": "L={}",
+    "data": "{}",
+    "split": "{}",
+    "stride": "stride {}",
+    "reach": "reach {}",
+    "block": "block {}",
+    "tokens_per_document": "{} tokens per document",
+    "variant": "{}",
+    "eval_dtype": "{}",
+}
+WORDS = {"out_of_memory": "out of memory"}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The points of one line, by length; `label` names it among the curves of its protocol."""
+
+    label: str
+    scheme: str
+    extension: str
+    train_length: int
+    fill: str  # of its markers: "full", or "none" for every other training length
+    points: pd.DataFrame
+
+    def ending(self) -> str:
+        """Why points are missing: "undefined past 64", "out of memory at 512", or nothing."""
+        known = self.points["ppl"].notna()
+        missing = self.points[~known]
+        if missing.empty or not known.any():
+            return "" if missing.empty else word(missing["status"].iloc[0])
+        last = self.points["length"][known].max()
+        after = missing[missing["length"] > last]
+        if len(after):
+            return f"{word(after['status'].iloc[0])} past {last}"
+        return f"{word(missing['status'].iloc[0])} at {', '.join(map(str, missing['length']))}"
+
+
+def word(status: str) -> str:
+    """A status as it is read: "out of memory"."""
+    return WORDS.get(status, status)
+
+
+def number(value: float) -> str:
+    """A perplexity or ratio in few digits: 23.41, 5,120, 1.2e+07."""
+    if value >= 1e6:
+        return f"{value:.1e}"
+    return f"{value:,.{2 if value < 100 else 1 if value < 1000 else 0}f}"
+
+
+def printable(text: str) -> str:
+    """`text` without control characters: neither a terminal nor an SVG may meet them."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
+
+
+def protocols_of(summary: pd.DataFrame) -> list[str]:
+    """The protocols present, in the order of the figure."""
+    present = [] if summary.empty else sorted(summary["protocol"].unique())
+    return sorted(present, key=lambda p: PROTOCOLS.index(p) if p in PROTOCOLS else len(PROTOCOLS))
+
+
+def curves_of(summary: pd.DataFrame, protocol: str) -> list[Curve]:
+    """The curves of one protocol by name. ValueError where a curve has two points at one length."""
+    if summary.empty:
+        return []
+    rows = summary[summary["protocol"] == protocol].sort_values("length", kind="stable")
+    groups: dict[tuple, list[int]] = {}
+    names = [name for name in CURVE if name in rows or name not in ("variant", "eval_dtype")]
+    for place, values in enumerate(rows[names].itertuples(index=False)):
+        groups.setdefault(tuple((pd.isna(v), "" if pd.isna(v) else v) for v in values), []).append(place)
+    order = sorted(groups, key=lambda key: (key[0], key[1][1] != "none", key))
+    varying = [name for i, name in enumerate(names) if i > 1 and len({key[i] for key in groups}) > 1]
+    trained = sorted(rows["train_length"].unique())
+    curves = []
+    for key in order:
+        value = {name: None if gone else v for name, (gone, v) in zip(names, key, strict=True)}
+        label = value["scheme"] + (f" + {value['extension']}" if value["extension"] != "none" else "")
+        for name in varying:
+            if value[name] not in (None, ""):
+                shown = value[name] if isinstance(value[name], str) else int(value[name])
+                label += ", " + CURVE[name].format(shown)
+        points = rows.iloc[groups[key]].reset_index(drop=True)
+        twice = points["length"][points["length"].duplicated()]
+        if len(twice):
+            raise ValueError(
+                f"curve '{label}' ({protocol}) has two points at length {twice.iloc[0]}: average seeds first"
+            )
+        fill = "none" if trained.index(value["train_length"]) % 2 else "full"
+        name = (printable(label), value["scheme"], value["extension"], int(value["train_length"]))
+        curves.append(Curve(*name, fill, points))
+    return curves

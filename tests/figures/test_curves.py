@@ -1,0 +1,211 @@
+"""The degradation figure: what is joined, what is a gap, and that every label can be read."""
+
+import itertools
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lengthlab.figures import colour, degradation, marker, save
+from lengthlab.figures.colours import SCHEMES
+from lengthlab.figures.curves import limits, plain_ticks, spread
+from lengthlab.figures.labels import curves_of
+
+LENGTHS = [64, 128, 256, 512, 1024, 2048]
+SLOPES = {"alibi": -0.02, "rope": 0.4, "nope": 0.25, "sinusoidal": 1.1, "learned": np.nan}
+
+
+def summary(schemes=SLOPES, protocols=("nonoverlapping", "same_target"), lengths=LENGTHS, **change):
+    """Made-up curves: nll grows by the scheme's slope per octave; NaN is undefined past 64."""
+    rows = []
+    for scheme, protocol, length in itertools.product(schemes, protocols, lengths):
+        rise = SLOPES.get(scheme, 0.01 * len(scheme)) * np.log2(length / 64) if length > 64 else 0.0
+        ratio, ppl = np.exp(rise), 20 * np.exp(rise)
+        row = {
+            "scheme": scheme, "positions": "plain", "extension": "none", "train_length": 64, "data": "novels",
+            "split": "val", "protocol": protocol, "length": length, "seeds": 1, "targets": 4096,
+            "status": "undefined" if np.isnan(ppl) else "done", "nll": np.log(ppl), "ppl": ppl,
+            "ppl_low": ppl, "ppl_high": ppl, "ratio": ratio, "bits_per_byte": 1.0, "stride": None,
+            "reach": 2048 if protocol == "same_target" else None, "block": None, "tokens_per_document": None,
+        }  # fmt: skip
+        rows.append(row | change)
+    nullable = ["stride", "reach", "block", "tokens_per_document"]
+    return pd.DataFrame(rows).astype(dict.fromkeys(nullable, "Int64"))
+
+
+def labels(figure):
+    return [text for text in figure.texts if text.get_label() == "curve"]
+
+
+def words(figure):
+    return {text.get_text().replace("\n", " ") for text in figure.texts}
+
+
+def test_known_schemes_have_distinct_fixed_looks():
+    assert len({colour(name) for name in SCHEMES}) == len(SCHEMES)
+    assert (colour("alibi"), marker("alibi"), colour("rope")) == ("#0072b2", "o", "#d55e00")
+
+
+@pytest.mark.parametrize("name", [*SCHEMES, "mine", "another", ""])
+def test_every_colour_is_readable_on_white(name):
+    assert re.fullmatch("#[0-9a-f]{6}", colour(name))
+    parts = [int(colour(name)[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    assert 1.05 / (np.dot(linear, [0.2126, 0.7152, 0.0722]) + 0.05) >= 3  # WCAG contrast
+
+
+def lab(name, sight):
+    parts = np.array([int(colour(name)[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    seen = np.clip(sight @ np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4), 0, 1)
+    to_xyz = np.array([[0.4338, 0.3763, 0.1899], [0.2126, 0.7152, 0.0722], [0.0177, 0.1095, 0.8728]])  # by white
+    x, y, z = np.cbrt(np.maximum(to_xyz @ seen, 1e-3))
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+SIGHTS = {  # Machado et al. 2009, full severity, linear RGB
+    "normal": np.eye(3),
+    "red-blind": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
+    "green-blind": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
+}
+
+
+@pytest.mark.parametrize("sight", SIGHTS.values(), ids=SIGHTS.keys())
+def test_known_colours_stay_apart_to_the_colour_blind(sight):
+    seen = [lab(name, np.array(sight)) for name in SCHEMES]
+    assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2)) > 10
+
+
+def test_unknown_scheme_keeps_its_look():
+    assert (colour("mine"), marker("mine")) == ("#497719", "P")
+
+
+CASES = {
+    "five schemes": summary(),
+    "one scheme": summary(["rope"]),
+    "twelve schemes": summary([f"scheme_{i}" for i in range(12)]),
+    "thirty schemes at one value": summary([f"s{i:02d}" for i in range(30)], lengths=[64]),
+    "three protocols": summary(protocols=("same_target", "sliding", "nonoverlapping")),
+    "two training lengths": pd.concat([summary(), summary(train_length=256)]),
+    "an extension": pd.concat([summary(["rope"]), summary(["rope"], extension="yarn", ppl=22.0)]),
+    "long and strange names": summary(["x" * 90, "$a_b$ <i>&", "line\nbreak\x1b[0m"]),
+    "many lengths": summary(lengths=[n * 64 for n in range(1, 30)]),
+    "infinite": pd.concat([summary(["alibi"]), summary(["rope"], ppl=np.inf, ppl_high=np.inf, ratio=np.inf)]),
+    "seeds": summary(seeds=3, ppl_low=15.0, ppl_high=40.0),
+    "no training length": summary(lengths=[128, 256], ratio=np.nan),
+}
+
+
+@pytest.mark.parametrize("frame", CASES.values(), ids=CASES.keys())
+def test_labels_never_overlap_and_nothing_is_cut_off(frame):
+    figure = degradation(frame)
+    figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in labels(figure)]
+    panels = [ax.get_window_extent() for ax in figure.axes]
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+    assert not any(box.overlaps(panel) for box, panel in itertools.product(boxes, panels))
+    ticks = [t for ax in figure.axes for t in (*ax.get_xticklabels(), ax.xaxis.label, ax.yaxis.label) if t.get_text()]
+    footnote = figure.texts[-1] if not labels(figure) else next(t for t in figure.texts if "Corpus" in t.get_text())
+    for text in [*figure.texts, *(t for t in ticks if t.get_visible())]:
+        box = text.get_window_extent()
+        assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1, text
+    assert not any(ax.xaxis.label.get_window_extent().overlaps(footnote.get_window_extent()) for ax in figure.axes)
+
+
+def test_ticks_are_the_lengths_and_numbers_are_plain():
+    for ax in degradation(summary(lengths=[64, 100, 3000])).axes:
+        assert list(ax.get_xticks()) == [64, 100, 3000]
+        assert [t.get_text() for t in ax.get_xticklabels()] in (
+            ["64", "100", "3000"],
+            [],
+        )  # [] in the top row
+        assert not len(ax.get_xticks(minor=True)) and not any("10^" in t.get_text() for t in ax.get_yticklabels())
+
+
+def test_undefined_is_a_gap_and_a_word():
+    figure = degradation(summary(["learned"]))
+    line = next(line for line in figure.axes[0].lines if line.get_marker() == marker("learned"))
+    assert np.isfinite(line.get_ydata()).tolist() == [True] + [False] * 5
+    assert "learned: undefined past 64" in words(figure)
+
+
+def test_memory_and_divergence_are_named():
+    frame = summary(["rope"], ["sliding"])
+    frame.loc[frame["length"] == 256, ["ppl", "ratio", "status"]] = [np.nan, np.nan, "out_of_memory"]
+    assert "rope: out of memory at 256" in words(degradation(frame))
+    frame.loc[frame["length"] >= 256, ["ppl", "ratio", "status"]] = [np.nan, np.nan, "diverged"]
+    assert "rope: diverged past 128" in words(degradation(frame))
+
+
+def test_curves_of_different_parameters_are_never_joined():
+    frame = pd.concat([summary(["rope"], ["same_target"]), summary(["rope"], ["same_target"], reach=4096)])
+    assert [c.label for c in curves_of(frame, "same_target")] == ["rope, reach 2048", "rope, reach 4096"]
+    with pytest.raises(ValueError, match="'rope'.*two points at length 64"):
+        degradation(pd.concat([summary(["rope"])] * 2))
+
+
+def test_labels_name_what_differs_and_only_that():
+    frame = pd.concat([CASES["an extension"], summary(["rope"], train_length=256)])
+    assert [c.label for c in curves_of(frame, "sliding")] == []
+    names = [c.label for c in curves_of(frame, "nonoverlapping")]
+    assert names == ["rope, L=64", "rope, L=256", "rope + yarn, L=64"]
+    assert {"trained at 64", "trained at 256"} <= words(degradation(frame))
+
+
+def titles(figure):
+    """The names of the columns, from left to right."""
+    found = [t for t in figure.texts if t.get_text() in ("nonoverlapping", "sliding", "same_target")]
+    return [t.get_text() for t in sorted(found, key=lambda t: t.get_position()[0])]
+
+
+def test_the_headline_is_nonoverlapping_beside_same_target_without_empty_panels():
+    both = degradation(summary(protocols=("same_target", "sliding", "nonoverlapping")))
+    assert titles(both) == ["nonoverlapping", "same_target"] and len(both.axes) == 4
+    one = degradation(summary(protocols=("same_target", "sliding")))
+    assert titles(one) == ["same_target"] and len(one.axes) == 2
+    assert titles(degradation(summary(protocols=("sliding",)))) == ["sliding"]
+
+
+def test_panels_of_a_row_share_their_axis():
+    top, bottom = (degradation(summary()).axes[i::2] for i in (0, 1))
+    for row in (top, bottom):
+        assert len({ax.get_ylim() for ax in row}) == 1
+
+
+def test_an_exploding_curve_leaves_by_the_top_and_says_so():
+    frame = summary()
+    low, high = limits(curves_of(frame, "nonoverlapping"), "ppl")
+    assert high < 12 * 20 and low < 20  # ten times the best curve's worst point, and a margin
+    assert "sinusoidal ↑ 4,894" in words(degradation(frame))
+    assert any("leaves by the top" in text for text in words(degradation(frame)))
+    assert not any("leaves by the top" in text for text in words(degradation(summary(["alibi", "nope"]))))
+
+
+def test_footnote_says_how_many_seeds_and_targets():
+    assert any(re.search("One seed.*novels, val split.*same_target 4,096", t) for t in words(degradation(summary())))
+    assert any("3 seeds" in t for t in words(degradation(summary(seeds=3))))
+
+
+def test_nothing_to_draw_is_a_sentence():
+    for frame in (summary().iloc[:0], pd.DataFrame(), summary(["learned"], lengths=[128])):
+        assert words(degradation(frame)) == {"No finite perplexity to draw."}
+
+
+def test_spread_is_nearest_and_keeps_order():
+    assert spread([1.0, 5.0], [1, 1], 0, 10) == [1.0, 5.0]
+    assert spread([5.0, 5.0, 5.0], [1, 1, 1], 0, 10) == [4.0, 5.0, 6.0]
+    assert spread([9.9, 0.0], [2, 2], 0, 10) == [9.0, 1.0]
+
+
+@pytest.mark.parametrize(("low", "high"), [(15, 220), (0.7, 11), (0.98, 1.03), (20, 1e5), (900, 1100)])
+def test_ticks_are_several_and_inside(low, high):
+    ticks = plain_ticks(low, high)
+    assert 3 <= len(ticks) <= 9 and low <= min(ticks) and max(ticks) <= high
+
+
+def test_same_figure_same_bytes(tmp_path):
+    first = [path.read_bytes() for path in save(degradation(summary()), tmp_path / "a")]
+    second = [path.read_bytes() for path in save(degradation(summary().sample(frac=1, random_state=1)), tmp_path / "b")]
+    assert first == second
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.png", "a.svg", "b.png", "b.svg"]
+    assert b"<text" in first[1] and b"dc:date" not in first[1]
