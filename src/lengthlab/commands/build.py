@@ -1,0 +1,193 @@
+"""From plain config to objects; nothing here computes."""
+
+import importlib
+import importlib.util
+import re
+import sys
+from collections.abc import Mapping
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+from lengthlab.commands.compose import Refusal
+from lengthlab.commands.main import nearest
+from lengthlab.data import Corpus, Recipe
+from lengthlab.measurement.protocols import Sweep, with_train_length
+from lengthlab.study import training_part
+
+
+def corpus_of(config: Mapping) -> Corpus:
+    """The corpus of `data`."""
+    data = config["data"]
+    fields = {key: data[key] for key in ("text_field", "id_field", "split_field") if key in data}
+    return Corpus(name=data["name"], files=data["files"], **fields)
+
+
+def recipe_of(config: Mapping) -> Recipe:
+    """The tokenizer's recipe of `data.tokenizer`."""
+    return called(Recipe, config["data"]["tokenizer"], "data.tokenizer")
+
+
+def sweep_of(config: Mapping) -> Sweep:
+    """Protocols and lengths of `eval`, the training length among them. Raises Refusal."""
+    options = config["eval"]
+    lengths = with_train_length(options["lengths"], config["train"]["length"])
+    try:
+        return Sweep(lengths, tuple(options["protocols"]), options["stride"], options["reach"], options["block"])
+    except ValueError as error:
+        raise Refusal(f"eval.{error}") from error
+
+
+def training_of(config: Mapping) -> dict:
+    """The training part of a config: what the run's name hashes."""
+    corpus = corpus_of(config).fingerprint
+    tokenizer = recipe_of(config).fingerprint(corpus)
+    return training_part(config, corpus, tokenizer, dtype_name(config))
+
+
+def dtype_name(config: Mapping) -> str:
+    """float32 or bfloat16 (or float16 on a GPU); `auto` is bfloat16 where the device computes in it."""
+    import torch
+
+    device, dtype = device_of(config), config["dtype"]
+    if dtype == "auto":
+        return "bfloat16" if _has_bfloat16(device) else "float32"
+    valid = ("auto", "float32", "bfloat16", "float16")
+    if dtype not in valid:
+        raise Refusal(f"dtype={dtype}: no such dtype{nearest(str(dtype), valid)}")
+    if dtype == "float16":
+        raise Refusal(
+            f"dtype=float16 on {device.type}: "
+            + ("computed some 500 times slower than float32; use bfloat16 or auto" if device.type == "cpu"
+               else "training would need loss scaling, which is not there; use bfloat16 or auto")
+        )  # fmt: skip
+    return str(getattr(torch, dtype)).removeprefix("torch.")
+
+
+def device_of(config: Mapping):
+    """A torch device; `auto` is the first GPU, else the CPU. Raises Refusal where it is not there."""
+    import torch
+
+    name = config["device"]
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except (RuntimeError, TypeError) as error:
+        raise Refusal(f"device={name}: not a device (auto, cpu, cuda, cuda:1, mps)") from error
+    there = {
+        "cpu": True,
+        "cuda": torch.cuda.is_available() and (device.index or 0) < torch.cuda.device_count(),
+        "mps": torch.backends.mps.is_available(),
+    }
+    if not there.get(device.type, False):
+        raise Refusal(f"device={name}: this machine has none; use device=auto or device=cpu")
+    return device
+
+
+def model_of(config: Mapping, vocab: int, beside: Path | None = None):
+    """The initialised GPT of a config: the model's weights from the seed alone, the scheme's from a draw of its own."""
+    import torch
+
+    from lengthlab.model import GPT
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config["seed"])
+        scheme = scheme_of(config, beside)
+        model = GPT(gpt_config_of(config), vocab, scheme)
+    model.initialise(config["seed"])
+    return model
+
+
+def gpt_config_of(config: Mapping):
+    """Sizes and options of `model`. Raises Refusal."""
+    from lengthlab.model import GPTConfig
+
+    return called(GPTConfig, {key: value for key, value in config["model"].items() if key != "name"}, "model")
+
+
+def scheme_of(config: Mapping, beside: Path | None = None):
+    """The scheme of a config. Raises Refusal where its options, or its class, are not what they must be."""
+    from lengthlab.schemes import Dims, Scheme
+
+    model, length = gpt_config_of(config), config["train"]["length"]
+    dims = Dims(
+        width=model.width,
+        heads=model.heads,
+        head_size=model.width // model.heads,
+        layers=model.layers,
+        train_length=length,
+        horizon=positions_of(config).horizon(length),
+    )
+    return _made("scheme", config["scheme"], "lengthlab.schemes", Scheme, beside, dims)
+
+
+def positions_of(config: Mapping):
+    """Which number each token carries."""
+    from lengthlab.model import Sequential
+
+    return _made("positions", config["positions"], "lengthlab.model.positions", Sequential, None)
+
+
+def extension_of(config: Mapping, scheme):
+    """The extension of a config, for that scheme. Raises Refusal where it does not fit."""
+    from lengthlab.schemes.extensions import Extension
+
+    extension = _made("extension", config["extension"], "lengthlab.schemes.extensions", Extension, None)
+    if not isinstance(scheme, extension.fits):
+        raise Refusal(f"extension={config['extension']['name']} does not fit scheme={config['scheme']['name']}")
+    return extension
+
+
+def called(make, options: Mapping, key: str, *args) -> Any:
+    """`make(*args, **options)` with its complaints as Refusals that name the config's key."""
+    valid = [name for name in signature(make).parameters if name != "dims"]
+    for name in options:
+        if name not in valid:
+            raise Refusal(f"{key}.{name}: no such key{nearest(name, valid)}")
+    try:
+        return make(*args, **options)
+    except (ValueError, TypeError) as error:
+        dot = "." if re.match(r"\w+=", str(error)) else ": "
+        raise Refusal(f"{key}{dot}{error}") from error
+
+
+def _made(group: str, config: Mapping, room: str, base: type, beside: Path | None, *args) -> Any:
+    options = {key: value for key, value in config.items() if key not in ("name", "_target_")}
+    return called(_class(group, config["_target_"], room, base, beside), options, group, *args)
+
+
+def _class(group: str, target: str, room: str, base: type, beside: Path | None) -> type:
+    """The class that a config names: from its own room, or from a file beside a --config-dir of this command line.
+
+    Nothing else is imported, whatever a run's folder says.
+    """
+    module, _, name = str(target).rpartition(".")
+    file = beside / f"{module}.py" if beside and module.isidentifier() else None
+    try:
+        if module == room or module.startswith(f"{room}."):
+            found = getattr(importlib.import_module(module), name)
+        elif file and file.is_file():
+            spec = importlib.util.spec_from_file_location(f"lengthlab_beside_{module}", file)
+            loaded = importlib.util.module_from_spec(spec)
+            sys.modules[spec.name] = loaded
+            spec.loader.exec_module(loaded)
+            found = getattr(loaded, name)
+        else:
+            raise Refusal(f"{group}._target_={target}: only classes of {room}, or beside --config-dir, are loaded")
+    except (ImportError, AttributeError) as error:
+        raise Refusal(f"{group}._target_={target}: {error}") from error
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise Refusal(f"{group}._target_={target}: not a {base.__name__}")
+    return found
+
+
+def _has_bfloat16(device) -> bool:
+    import torch
+
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    if device.type != "cpu":
+        return False
+    has = torch.cpu.get_capabilities()
+    return any(has.get(name, False) for name in ("avx512_bf16", "amx_bf16", "bf16"))

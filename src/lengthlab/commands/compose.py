@@ -1,0 +1,159 @@
+"""From a command line to the config of every job, with an error of one line that names the nearest valid names."""
+
+import re
+import sys
+from argparse import Namespace
+from dataclasses import dataclass
+from pathlib import Path
+
+from hydra import compose, initialize_config_dir
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra._internal.utils import get_args_parser
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
+import lengthlab
+from lengthlab import UserError
+from lengthlab.commands.main import nearest
+
+PACKAGE = Path(lengthlab.__file__).parent
+CONF = next(path for path in (PACKAGE / "conf", PACKAGE.parents[1] / "conf") if path.is_dir())
+"""The configs: inside an installed package, or at the root of a checkout."""
+
+
+class Refusal(UserError):
+    """What is wrong with a command line: one line that names the key, the value and the way out."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job of a command line: the overrides that are its own, and the whole config."""
+
+    overrides: tuple[str, ...]
+    config: DictConfig
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """What was typed after the command, understood but not yet composed."""
+
+    config_name: str
+    flags: tuple[str, ...]
+    args: Namespace
+
+    @property
+    def only_shows(self) -> bool:
+        """Whether Hydra only prints something (--help, --cfg, …) and no job runs."""
+        args = self.args
+        return bool(args.help or args.hydra_help or args.cfg or args.info or args.shell_completion)
+
+    @property
+    def config_dir(self) -> Path | None:
+        """The folder of --config-dir."""
+        return Path(self.args.config_dir).absolute() if self.args.config_dir else None
+
+    def to_hydra(self) -> None:
+        """Put flags before overrides in sys.argv: Hydra's own parser does not take them mixed."""
+        sys.argv = [sys.argv[0], *self.flags, *self.args.overrides]
+
+
+def parse(config_name: str, words: list[str]) -> CommandLine:
+    """Split a command's words into flags, anywhere, and overrides. Raises Refusal."""
+    parser = get_args_parser()
+
+    def fail(message: str):
+        raise Refusal(f"{message}; see --help")
+
+    parser.error = fail
+    args = parser.parse_intermixed_args(words)
+    flags = list(words)
+    for override in args.overrides:
+        flags.remove(override)
+    if args.config_dir and not Path(args.config_dir).is_dir():
+        raise Refusal(f"--config-dir {args.config_dir}: no such folder")
+    return CommandLine(config_name, tuple(flags), args)
+
+
+def jobs_of(line: CommandLine) -> list[Job]:
+    """The config of every job that Hydra will run. Raises Refusal for an unknown name or key, before any work."""
+    search = [f"hydra.searchpath=[file://{line.config_dir}]"] if line.config_dir else []
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        try:
+            overrides = OverridesParser.create().parse_overrides(line.args.overrides)
+        except HydraException as error:
+            raise Refusal(f"{_first_line(error)}; a list wants quotes: 'eval.lengths=[64,128]'") from error
+        for override in overrides:
+            if override.is_add() or override.is_delete() or override.is_force_add():
+                raise Refusal(f"{override.input_line}: keys can be set, not added or removed (no +, ++ or ~)")
+        fixed = [o.input_line for o in overrides if not o.is_sweep_override()]
+        base = _compose(line.config_name, search, fixed, hydra=True)
+        if not (line.args.multirun or str(base.hydra.get("mode")).endswith("MULTIRUN")):
+            swept = next((o.input_line for o in overrides if o.is_sweep_override()), None)
+            if swept:
+                raise Refusal(f"{swept}: several values for one run; add -m to run a sweep")
+            return [Job(tuple(line.args.overrides), _compose(line.config_name, search, line.args.overrides))]
+        params = [f"{key}={value}" for key, value in (base.hydra.sweeper.get("params") or {}).items()]
+        overrides = OverridesParser.create().parse_overrides([*params, *line.args.overrides])
+        (jobs,) = BasicSweeper.split_arguments(overrides, max_batch_size=None)
+        return [Job(tuple(job), _compose(line.config_name, search, job)) for job in jobs]
+
+
+def _compose(name: str, search: list[str], overrides: list[str], hydra: bool = False) -> DictConfig:
+    try:
+        return compose(name, [*search, *overrides], return_hydra_config=hydra)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise Refusal(_explain(name, overrides, error)) from error
+
+
+def _explain(name: str, overrides: list[str], error: Exception) -> str:
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file and error.options is not None:
+        group, _, choice = str(error.missing_cfg_file).rpartition("/")
+        return f"{group}={choice}: no such {group}{nearest(choice, error.options)}"
+    if isinstance(error, MissingMandatoryValue):
+        return f"{_first_line(error)}; give it on the command line"
+    found = re.search(r"Could not override '(?:[\w/]+@)?([^']+)'", str(error))
+    if isinstance(error, ConfigCompositionException) and found:
+        key = found.group(1)
+        chosen = [o for o in overrides if "." not in o.split("=")[0] and not o.startswith(key)]
+        try:
+            valid = list(keys_of(compose(name, chosen)))
+        except (HydraException, OmegaConfBaseException):
+            valid = list(keys_of(compose(name)))
+        near = [known for known in valid if known.rpartition(".")[0] == key.rpartition(".")[0]]
+        return f"{key}: no such key{nearest(key, near or valid)}"
+    return _first_line(error)
+
+
+def config_dir_of_job() -> Path | None:
+    """Inside a job: the folder of the --config-dir on this very command line."""
+    sources = HydraConfig.get().runtime.config_sources
+    return next((Path(source.path) for source in sources if source.provider == "command-line"), None)
+
+
+def keys_of(config: DictConfig, prefix: str = "") -> list[str]:
+    """All keys of a config, dotted; of lists only the key."""
+    keys = []
+    for key in config:
+        keys.append(f"{prefix}{key}")
+        node = config._get_node(key)
+        if isinstance(node, DictConfig) and not node._is_none() and not node._is_missing():
+            keys += keys_of(node, f"{prefix}{key}.")
+    return keys
+
+
+def plain(config: DictConfig) -> dict:
+    """The config as plain containers, every value there. Raises Refusal for one that must be given."""
+    try:
+        return OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    except MissingMandatoryValue as error:
+        key = getattr(error, "full_key", None) or _first_line(error)
+        raise Refusal(f"{key}: must be given, as in {key}=…") from error
+    except OmegaConfBaseException as error:
+        raise Refusal(_first_line(error)) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]

@@ -1,0 +1,159 @@
+"""What is wrong with a job, said in one line before any folder is made."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from lengthlab.commands import build
+from lengthlab.commands.compose import Refusal
+from lengthlab.commands.main import nearest
+from lengthlab.commands.text import TextSource
+from lengthlab.study import Run, runs_of
+from lengthlab.study.identity import NAME
+
+
+def check_train(config: Mapping, beside: Path | None) -> TextSource:
+    """Raises Refusal (or the rooms' own one-line errors) for what would fail; returns the tokenized text otherwise."""
+    from lengthlab.training import TrainSettings
+
+    _check_names(config)
+    _check_numbers(config)
+    build.called(TrainSettings, config["train"], "train")
+    build.dtype_name(config)
+    _check_eval(config)
+    scheme = build.scheme_of(config, beside)
+    build.extension_of(config, scheme)
+    text = TextSource.of_training(config)
+    _check_training_text(config, text)
+    _check_evaluation_text(config, text)
+    return text
+
+
+def check_evaluate(run: Run, config: Mapping, beside: Path | None) -> None:
+    """The same for a run that is to be read again: its checkpoint, the changed config and the text."""
+    from lengthlab.training import load
+
+    if run.record["status"] != "diverged" and not run.is_finished():
+        raise Refusal(f"run={run.folder}: its training is not finished ({run.record['status']}); train it first")
+    _check_names(config)
+    _check_numbers(config)
+    build.device_of(config)
+    _check_eval(config)
+    text = TextSource.of_run(run, config)
+    model = build.model_of(config, text.vocabulary.size, beside)
+    build.extension_of(config, model.scheme)
+    if run.record["status"] == "done":
+        load(run.checkpoint, model)
+    _check_evaluation_text(config, text)
+
+
+def check_study(config: Mapping) -> Path:
+    """The folder of a study that is to be read."""
+    check_name("study", config["study"])
+    folder = Path(config["results"]) / config["study"]
+    if not folder.is_dir():
+        parent = Path(config["results"])
+        there = [path.name for path in parent.iterdir() if path.is_dir()] if parent.is_dir() else []
+        raise Refusal(f"study={config['study']}: no folder {folder}{nearest(config['study'], there) if there else ''}")
+    if not any(runs_of(folder)):
+        raise Refusal(f"study={config['study']}: no run in {folder}")
+    return folder
+
+
+def check_name(key: str, value) -> None:
+    """Names become folders' names and must not leave them."""
+    if not isinstance(value, str) or not NAME.fullmatch(value):
+        raise Refusal(
+            f"{key}={value}: a name is made of letters, digits, dots, dashes and underscores, a letter or digit first"
+        )
+
+
+def _check_names(config: Mapping) -> None:
+    check_name("study", config["study"])
+    for group in ("scheme", "positions", "extension", "model", "data"):
+        check_name(f"{group}.name", config[group]["name"])
+
+
+def _check_numbers(config: Mapping) -> None:
+    if isinstance(config["seed"], bool) or not isinstance(config["seed"], int) or config["seed"] < 0:
+        raise Refusal(f"seed={config['seed']}: must be an integer of at least 0")
+    _positive("threads", config.get("threads"), optional=True)
+    modes = ("auto", "online", "offline", "disabled")
+    if config["tracker"]["mode"] not in modes:
+        raise Refusal(
+            f"tracker.mode={config['tracker']['mode']}: no such mode{nearest(str(config['tracker']['mode']), modes)}"
+        )
+
+
+def _check_eval(config: Mapping) -> None:
+    options = config["eval"]
+    _check_lengths(options["lengths"])
+    if not isinstance(options["protocols"], list) or not options["protocols"]:
+        raise Refusal(f"eval.protocols={options['protocols']}: must be a list of at least one protocol")
+    for key in ("stride", "reach", "block", "tokens_per_document"):
+        _positive(f"eval.{key}", options[key], optional=True)
+    _positive("eval.tokens_per_batch", options["tokens_per_batch"])
+    dtypes = ("float32", "bfloat16")
+    if options["dtype"] not in dtypes:
+        raise Refusal(f"eval.dtype={options['dtype']}: no such dtype{nearest(str(options['dtype']), dtypes)}")
+    sweep = build.sweep_of(config)
+    if options["stride"] and options["stride"] > sweep.lengths[0]:
+        raise Refusal(
+            f"eval.stride={options['stride']} is larger than the length {sweep.lengths[0]}: text would be skipped; "
+            "use at most the shortest length (train.length among them), or null for half of each"
+        )
+    longest, cut = sweep.longest, options["tokens_per_document"]
+    if cut is not None and cut < longest:
+        what = "eval.reach" if longest > sweep.lengths[-1] else "longest length"
+        raise Refusal(
+            f"eval.tokens_per_document={cut} is below the {what} {longest}; "
+            f"use at least {longest}, or shorter eval.lengths"
+        )
+
+
+def _check_lengths(lengths) -> None:
+    shown = f"eval.lengths={lengths}"
+    if not isinstance(lengths, list) or not lengths:
+        raise Refusal(f"{shown}: must be a list of at least one length, as in 'eval.lengths=[64,128]'")
+    for length in lengths:
+        if isinstance(length, bool) or not isinstance(length, int):
+            raise Refusal(f"{shown}: {length!r} is not an integer; lengths are numbers of tokens")
+        if length < 1:
+            raise Refusal(f"{shown}: {length} is not positive; lengths are numbers of tokens")
+    if any(a >= b for a, b in zip(lengths, lengths[1:], strict=False)):
+        raise Refusal(f"{shown}: must increase; use 'eval.lengths={sorted(set(lengths))}'")
+
+
+def _positive(key: str, value, optional: bool = False) -> None:
+    if value is None and optional:
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise Refusal(f"{key}={value}: must be an integer of at least 1" + (", or null" if optional else ""))
+
+
+def _check_training_text(config: Mapping, text: TextSource) -> None:
+    documents = text.tokens.documents("train")
+    total, length = sum(len(document.tokens) + 1 for document in documents), config["train"]["length"]
+    if total <= length:
+        raise Refusal(
+            f"data={config['data']['name']}: the train split has {total} tokens in {len(documents)} documents, "
+            f"too few for one block of train.length={length}; give more text{_splits(text)}"
+        )
+
+
+def _check_evaluation_text(config: Mapping, text: TextSource) -> None:
+    split, sweep, name = config["eval"]["split"], build.sweep_of(config), config["data"]["name"]
+    if split not in text.tokens.splits:
+        raise Refusal(f"eval.split={split}: data={name} has no document there{_splits(text)}")
+    sizes = [len(document.tokens) for document in text.tokens.documents(split)]
+    if not any(size >= sweep.longest for size in sizes):
+        enough: Sequence[int] = [length for length in sweep.lengths if length <= max(sizes)]
+        hint = f"use 'eval.lengths={list(enough)}'" if enough else "give longer documents"
+        raise Refusal(
+            f"eval.lengths: 0 of {len(sizes)} {split} documents of data={name} have {sweep.longest} tokens, "
+            f"the longest has {max(sizes)}; {hint}"
+        )
+
+
+def _splits(text: TextSource) -> str:
+    counts = ", ".join(f"{name} {count}" for name, count in text.tokens.splits.items())
+    return f" (documents per split: {counts or 'none'})"

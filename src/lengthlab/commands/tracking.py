@@ -1,0 +1,101 @@
+"""wandb: curves of training and of the sweep, in a mode that never asks for a key. The only file that imports it."""
+
+import netrc
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+
+
+class NoTracker:
+    """Listens and does nothing."""
+
+    def training(self, row: Mapping) -> None:
+        """A row of the training loop."""
+
+    def cells(self, summary: pd.DataFrame) -> None:
+        """The run's curves: `summarise`'s rows."""
+
+    def close(self, failed: bool = False) -> None:
+        """The run is over."""
+
+
+class Wandb(NoTracker):
+    """One wandb run per run folder, with a readable id; all of a study lie in `<study>/wandb`."""
+
+    def __init__(self, config: Mapping, folder: Path):
+        import wandb
+
+        study, name = config["study"], folder.name
+        scheme, length = config["scheme"]["name"], config["train"]["length"]
+        self.run = wandb.init(
+            mode=mode_of(config["tracker"]["mode"]),
+            project=config["tracker"]["project"],
+            entity=config["tracker"]["entity"],
+            dir=str(folder.parent),
+            id=f"{study}-{name}",
+            name=name,
+            group=study,
+            tags=[scheme, f"L{length}"],
+            config=dict(config),
+            resume="allow",
+            settings=wandb.Settings(silent=True, console="off", init_timeout=20, x_disable_stats=True),
+        )
+        self.run.define_metric("train/step")
+        self.run.define_metric("train/*", step_metric="train/step")
+        self.run.define_metric("eval/length")
+        self.run.define_metric("eval/*", step_metric="eval/length")
+
+    def training(self, row: Mapping) -> None:
+        """Every column of the row as train/<column>."""
+        self.run.log({f"train/{key}": value for key, value in row.items() if value is not None})
+
+    def cells(self, summary: pd.DataFrame) -> None:
+        """eval/<protocol>/ppl and ratio against eval/length; scalars in the summary (…/ppl@2048, …/ratio@16x)."""
+        done = summary[summary.nll.notna()]
+        for length, rows in done.groupby("length"):
+            values = {}
+            for row in rows.itertuples():
+                key, times = f"eval/{_curve(row)}", row.length / row.train_length
+                values |= {f"{key}/ppl": row.ppl, f"{key}/ratio": row.ratio}
+                self.run.summary[f"{key}/ppl@{row.length}"] = row.ppl
+                self.run.summary[f"{key}/ratio@{times:g}x"] = row.ratio
+            self.run.log({"eval/length": int(length), **values})
+
+    def close(self, failed: bool = False) -> None:
+        """Tell wandb how it ended."""
+        self.run.finish(exit_code=int(failed))
+
+
+def start(config: Mapping, folder: Path) -> NoTracker:
+    """The tracker that `tracker.mode` asks for; none, with a line that says why, where wandb does not start."""
+    if config["tracker"]["mode"] == "disabled":
+        return NoTracker()
+    try:
+        return Wandb(config, folder)
+    except Exception as error:  # a dashboard must never stop a study
+        print(f"wandb did not start ({str(error).splitlines()[0]}); going on without it")
+        return NoTracker()
+
+
+def mode_of(mode: str) -> str:
+    """`auto` is WANDB_MODE where it is set, else online where a key is configured, else offline."""
+    if mode != "auto":
+        return mode
+    return os.environ.get("WANDB_MODE") or ("online" if _has_key() else "offline")
+
+
+def _has_key() -> bool:
+    if os.environ.get("WANDB_API_KEY"):
+        return True
+    host = os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai").partition("://")[2].split("/")[0]
+    try:
+        return netrc.netrc().authenticators(host) is not None
+    except (OSError, netrc.NetrcParseError):
+        return False
+
+
+def _curve(row) -> str:
+    """The protocol, and what else tells a curve from the plain one."""
+    return row.protocol if row.extension == "none" else f"{row.extension}/{row.protocol}"
