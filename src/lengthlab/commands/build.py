@@ -1,14 +1,9 @@
 """From plain config to objects; nothing here computes."""
 
-import importlib
-import importlib.util
-import re
-import sys
 from collections.abc import Mapping
-from inspect import signature
 from pathlib import Path
-from typing import Any
 
+from lengthlab.commands.classes import called, made
 from lengthlab.commands.compose import Refusal
 from lengthlab.commands.main import nearest
 from lengthlab.data import Corpus, Recipe
@@ -85,6 +80,17 @@ def device_of(config: Mapping):
     return device
 
 
+def settle(config: Mapping) -> None:
+    """What a process does once before it computes: its number of threads, and an allocator that keeps its memory."""
+    import torch
+
+    from lengthlab.training.malloc import keep_memory
+
+    keep_memory()
+    if config["threads"]:
+        torch.set_num_threads(config["threads"])
+
+
 def model_of(config: Mapping, vocab: int, beside: Path | None = None):
     """The initialised GPT of a config: the model's weights from the seed alone, the scheme's from a draw of its own."""
     import torch
@@ -119,67 +125,24 @@ def scheme_of(config: Mapping, beside: Path | None = None):
         train_length=length,
         horizon=positions_of(config).horizon(length),
     )
-    return _made("scheme", config["scheme"], "lengthlab.schemes", Scheme, beside, dims)
+    return made("scheme", config["scheme"], "lengthlab.schemes", Scheme, beside, dims)
 
 
 def positions_of(config: Mapping):
     """Which number each token carries."""
     from lengthlab.model import Sequential
 
-    return _made("positions", config["positions"], "lengthlab.model.positions", Sequential, None)
+    return made("positions", config["positions"], "lengthlab.model.positions", Sequential, None)
 
 
 def extension_of(config: Mapping, scheme):
     """The extension of a config, for that scheme. Raises Refusal where it does not fit."""
     from lengthlab.schemes.extensions import Extension
 
-    extension = _made("extension", config["extension"], "lengthlab.schemes.extensions", Extension, None)
+    extension = made("extension", config["extension"], "lengthlab.schemes.extensions", Extension, None)
     if not isinstance(scheme, extension.fits):
         raise Refusal(f"extension={config['extension']['name']} does not fit scheme={config['scheme']['name']}")
     return extension
-
-
-def called(make, options: Mapping, key: str, *args) -> Any:
-    """`make(*args, **options)` with its complaints as Refusals that name the config's key."""
-    valid = [name for name in signature(make).parameters if name != "dims"]
-    for name in options:
-        if name not in valid:
-            raise Refusal(f"{key}.{name}: no such key{nearest(name, valid)}")
-    try:
-        return make(*args, **options)
-    except (ValueError, TypeError) as error:
-        dot = "." if re.match(r"\w+=", str(error)) else ": "
-        raise Refusal(f"{key}{dot}{error}") from error
-
-
-def _made(group: str, config: Mapping, room: str, base: type, beside: Path | None, *args) -> Any:
-    options = {key: value for key, value in config.items() if key not in ("name", "_target_")}
-    return called(_class(group, config["_target_"], room, base, beside), options, group, *args)
-
-
-def _class(group: str, target: str, room: str, base: type, beside: Path | None) -> type:
-    """The class that a config names: from its own room, or from a file beside a --config-dir of this command line.
-
-    Nothing else is imported, whatever a run's folder says.
-    """
-    module, _, name = str(target).rpartition(".")
-    file = beside / f"{module}.py" if beside and module.isidentifier() else None
-    try:
-        if module == room or module.startswith(f"{room}."):
-            found = getattr(importlib.import_module(module), name)
-        elif file and file.is_file():
-            spec = importlib.util.spec_from_file_location(f"lengthlab_beside_{module}", file)
-            loaded = importlib.util.module_from_spec(spec)
-            sys.modules[spec.name] = loaded
-            spec.loader.exec_module(loaded)
-            found = getattr(loaded, name)
-        else:
-            raise Refusal(f"{group}._target_={target}: only classes of {room}, or beside --config-dir, are loaded")
-    except (ImportError, AttributeError) as error:
-        raise Refusal(f"{group}._target_={target}: {error}") from error
-    if not (isinstance(found, type) and issubclass(found, base)):
-        raise Refusal(f"{group}._target_={target}: not a {base.__name__}")
-    return found
 
 
 def _has_bfloat16(device) -> bool:

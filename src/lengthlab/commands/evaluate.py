@@ -63,11 +63,12 @@ def changed(run: Run, cfg: DictConfig, overrides: Sequence[str]) -> dict:
 
 def evaluate(run: Run, config: Mapping, beside: Path | None) -> None:
     """Compute the cells of a finished run that are not there yet."""
+    from lengthlab.training import load
+
+    build.settle(config)
     text = TextSource.of_run(run, config)
     model = build.model_of(config, text.vocabulary.size, beside)
     if run.record["status"] == "done":
-        from lengthlab.training import load
-
         load(run.checkpoint, model)
     if sweep(run, config, text, model.to(build.device_of(config))):
         tracker = tracking.start(config, run.folder)

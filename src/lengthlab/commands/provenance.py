@@ -21,7 +21,9 @@ def remember(words: Sequence[str]) -> None:
 
 
 def record(config: Mapping) -> dict:
-    """date, command, git, versions, device and dtype, as run.json keeps them."""
+    """date, command, git, versions, device, dtype and threads, as run.json keeps them."""
+    import torch
+
     device = build.device_of(config)
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -31,6 +33,7 @@ def record(config: Mapping) -> dict:
         | {name: version(name) for name in PACKAGES},
         "device": device_name(device),
         "dtype": build.dtype_name(config),
+        "threads": torch.get_num_threads(),
     }
 
 

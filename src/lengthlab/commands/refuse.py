@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lengthlab.commands import build
+from lengthlab.commands.classes import called
 from lengthlab.commands.compose import Refusal
 from lengthlab.commands.main import nearest
 from lengthlab.commands.text import TextSource
@@ -17,7 +18,7 @@ def check_train(config: Mapping, beside: Path | None) -> TextSource:
 
     _check_names(config)
     _check_numbers(config)
-    build.called(TrainSettings, config["train"], "train")
+    called(TrainSettings, config["train"], "train")
     build.dtype_name(config)
     _check_eval(config)
     scheme = build.scheme_of(config, beside)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
+QUIET = {"silent": True, "console": "off", "init_timeout": 20, "x_disable_stats": True, "disable_git": True}
+
 
 class NoTracker:
     """Listens and does nothing."""
@@ -40,7 +42,9 @@ class Wandb(NoTracker):
             tags=[scheme, f"L{length}"],
             config=dict(config),
             resume="allow",
-            settings=wandb.Settings(silent=True, console="off", init_timeout=20, x_disable_stats=True),
+            settings=wandb.Settings(
+                silent=True, console="off", init_timeout=20, x_disable_stats=True, disable_git=True
+            ),
         )
         self.run.define_metric("train/step")
         self.run.define_metric("train/*", step_metric="train/step")

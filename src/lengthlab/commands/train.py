@@ -8,7 +8,8 @@ import hydra
 from omegaconf import DictConfig
 
 from lengthlab.commands import build, compose, naming, progress, provenance, refuse, report, tracking
-from lengthlab.commands.evaluate import sweep
+from lengthlab.commands.classes import called
+from lengthlab.commands.evaluate import evaluate, sweep
 from lengthlab.commands.text import TextSource
 from lengthlab.study import Run, run_name
 
@@ -40,55 +41,49 @@ def main(words: list[str]) -> None:
 
 def job(config: dict, beside: Path | None = None) -> Run:
     """Train and sweep one config into its folder; what is finished is not computed again."""
-    import torch
-
-    from lengthlab.training import load, malloc
-
-    malloc.keep_memory()
-    if config["threads"]:
-        torch.set_num_threads(config["threads"])
     training = build.training_of(config)
     run = Run(Path(config["results"]) / config["study"] / run_name(training))
-    text = TextSource.of_training(config)
-    model = build.model_of(config, text.vocabulary.size, beside)
-    model.to(build.device_of(config))
-    tracker = tracking.NoTracker()
+    if run.is_finished():
+        evaluate(run, config, beside)
+    else:
+        _train_and_sweep(run, config, training, beside)
+    print(f"{run.folder}: {run.record['status']}")
+    return run
+
+
+def _train_and_sweep(run: Run, config: dict, training: dict, beside: Path | None) -> None:
+    build.settle(config)
+    run.start_afresh()
+    run.write_record(status="running", error=None, config=config, training=training, **provenance.record(config))
+    tracker = tracking.start(config, run.folder)
     try:
-        if run.is_finished():
-            load(run.checkpoint, model) if run.record["status"] == "done" else None
-        else:
-            tracker = tracking.start(config, run.folder)
-            _train(run, config, training, text, model, tracker)
-        if sweep(run, config, text, model):
-            tracker.cells(report.summary_of(run))
+        text = TextSource.of_training(config)
+        model = build.model_of(config, text.vocabulary.size, beside).to(build.device_of(config))
+        _train(run, config, text, model, tracker)
+        sweep(run, config, text, model)
+        tracker.cells(report.summary_of(run))
     except BaseException as error:
         if not run.is_finished():
             run.write_record(status="failed", error=f"{type(error).__name__}: {error}")
         tracker.close(failed=True)
         raise
     tracker.close()
-    print(f"{run.folder}: {run.record['status']}")
-    return run
 
 
-def _train(run: Run, config: dict, training: dict, text: TextSource, model, tracker) -> None:
+def _train(run: Run, config: dict, text: TextSource, model, tracker) -> None:
     """Train `model` in place, and write the run's record, rows, tokenizer and checkpoint."""
     import torch
 
     from lengthlab.training import Batches, Diverged, TrainSettings, fit, save
 
-    settings = build.called(TrainSettings, config["train"], "train")
+    settings = called(TrainSettings, config["train"], "train")
     batches = Batches(text.arrays("train"), text.vocabulary.bos, settings.length, config["seed"])
-    run.start_afresh()
-    run.write_record(
-        status="running", error=None, config=config, training=training, **provenance.record(config),
-        threads=torch.get_num_threads(), params=model.parameter_counts(), train_blocks_crossing=batches.crossing(),
-    )  # fmt: skip
+    run.write_record(params=model.parameter_counts(), train_blocks_crossing=batches.crossing())
     text.tokenizer.save(str(run.tokenizer))
     rows, status, error, start = [], "done", None, time.perf_counter()
     steps = fit(
         model, build.positions_of(config).numbers, batches.batches(settings.batch), _validation(text, settings),
-        settings, config["seed"], getattr(torch, training["dtype"]),
+        settings, config["seed"], getattr(torch, run.record["dtype"]),
     )  # fmt: skip
     try:
         with progress.bar(f"{run.name} train", settings.steps * settings.tokens_per_step) as bar:

@@ -133,6 +133,10 @@ class Sweep:
                 raise ValueError(
                     f"protocols={list(self.protocols)}: no protocol {name!r}; there are {', '.join(NAMES)}"
                 )
+        if self.reach is not None and self.reach < self.lengths[-1]:
+            raise ValueError(
+                f"reach={self.reach} is shorter than the longest length {self.lengths[-1]}; use at least that"
+            )
         self.cells()
 
     @property

@@ -56,7 +56,8 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
 def _strides(cells: pd.DataFrame) -> pd.DataFrame:
     """Sliding cells by the rule that makes them one curve: half of each length (null), or one stride for all."""
     half = cells.stride == np.maximum(1, cells.length // 2)
-    fixed = cells.stride.isin(cells.stride[cells.stride.notna() & ~half])
+    curves = pd.MultiIndex.from_frame(cells[["run", "data", "split", "extension", "stride"]])
+    fixed = curves.isin(curves[cells.stride.notna() & ~half])
     return pd.concat([cells.assign(stride=cells.stride.mask(half)), cells[half & fixed]], ignore_index=True)
 
 

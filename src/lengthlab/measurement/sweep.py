@@ -144,7 +144,8 @@ class Reader:
 
 
 def _summed(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows.groupby(KEYS, as_index=False, sort=True)[SUMS].sum()
+    # A NaN must stay one: pandas would leave it out of the sum.
+    return rows.groupby(KEYS, as_index=False, sort=True)[SUMS].sum(skipna=False)
 
 
 def _frame(pieces: list[pd.DataFrame]) -> pd.DataFrame:

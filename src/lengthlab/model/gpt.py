@@ -1,5 +1,6 @@
 """A pre-norm decoder. Position enters through the scheme's hooks and nowhere else."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -31,21 +32,29 @@ class GPTConfig:
     norm_eps: float = 1e-6
 
     def __post_init__(self):
-        for key in ("layers", "width", "heads"):
-            if getattr(self, key) < 1:
-                raise ValueError(f"{key}={getattr(self, key)}: must be at least 1")
+        sizes = {"layers": self.layers, "width": self.width, "heads": self.heads, "kv_heads": self.groups}
+        for key, value in sizes.items():
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(f"{key}={value}: must be an integer of at least 1")
+        for key in ("mlp_ratio", "dropout", "norm_eps"):
+            value = getattr(self, key)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+                raise ValueError(f"{key}={value}: must be a number of at least 0")
+        for key in ("tied_head", "qk_norm"):
+            if not isinstance(getattr(self, key), bool):
+                raise ValueError(f"{key}={getattr(self, key)}: must be true or false")
         if self.width % self.heads:
             raise ValueError(f"width={self.width} is not divisible by heads={self.heads}; change one of them")
-        if self.groups < 1 or self.heads % self.groups:
+        if self.heads % self.groups:
             raise ValueError(f"kv_heads={self.kv_heads} does not divide heads={self.heads}; change one of them")
         if self.norm not in NORMS:
             raise ValueError(f"norm={self.norm}: must be one of {', '.join(NORMS)}")
         if self.activation not in MLPS:
             raise ValueError(f"activation={self.activation}: must be one of {', '.join(MLPS)}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout={self.dropout}: must be at least 0 and below 1")
-        if self.mlp_ratio * self.width < 1:
-            raise ValueError(f"mlp_ratio={self.mlp_ratio}: must be positive")
+        if self.dropout >= 1:
+            raise ValueError(f"dropout={self.dropout}: must be below 1")
+        if round(self.mlp_ratio * self.width) < 1:
+            raise ValueError(f"mlp_ratio={self.mlp_ratio}: leaves the MLP without a hidden unit; use 4")
 
     @property
     def groups(self) -> int:

@@ -18,8 +18,8 @@ class Learned(Scheme):
         self.table = nn.Parameter(torch.empty(dims.horizon, dims.width).normal_(std=std))
 
     def embed(self, x, pos):
-        """Add the row of each position. Raises ValueError past the horizon."""
-        last = int(pos.max())
-        if last >= self.horizon:
-            raise ValueError(f"learned positions end at {self.horizon - 1}, got {last}: undefined")
+        """Add the row of each position. Raises ValueError past the horizon, and below 0."""
+        for end in map(int, pos.aminmax()):
+            if not 0 <= end < self.horizon:
+                raise ValueError(f"learned positions are 0 to {self.horizon - 1}, got {end}: undefined")
         return x + self.table[pos].to(x.dtype)

@@ -1,0 +1,47 @@
+"""Every option of every group composes, and every experiment runs: what is in conf/ works."""
+
+from pathlib import Path
+
+import pytest
+
+from lengthlab.commands import compose
+
+CONF = Path(__file__).parents[1] / "conf"
+OPTIONS = sorted(
+    f"{path.parent.name}={path.stem}"
+    for path in CONF.glob("*/*.yaml")
+    if path.parent.name not in ("experiment", "hydra") and path.stem != "local"
+)
+EXPERIMENTS = sorted(path.stem for path in CONF.glob("experiment/*.yaml"))
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_every_option_composes_and_is_named_as_its_file(option):
+    (job,) = compose.jobs_of(compose.parse("config", [option]))
+    group, _, name = option.partition("=")
+    config = compose.plain(job.config)
+    assert config[group].get("name", name) == name
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_an_experiment_opens_with_its_own_command(experiment):
+    lines = (CONF / "experiment" / f"{experiment}.yaml").read_text().splitlines()
+    assert lines[:2] == ["# @package _global_", f"# lengthlab train experiment={experiment}"]
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_every_experiment_sweeps_its_jobs_into_a_study_of_its_name(experiment):
+    jobs = compose.jobs_of(compose.parse("config", [f"experiment={experiment}"]))
+    assert len(jobs) > 1
+    assert {job.config.study for job in jobs} == {experiment}
+    one = compose.jobs_of(compose.parse("config", [f"experiment={experiment}", "scheme=rope"]))
+    assert {job.config.scheme.name for job in one} == {"rope"}  # the command line wins over the file
+
+
+def test_the_quickstart_is_what_the_readme_says():
+    jobs = compose.jobs_of(compose.parse("config", ["experiment=quickstart"]))
+    assert [job.config.scheme.name for job in jobs] == ["sinusoidal", "learned", "rope", "alibi", "nope"]
+    config = compose.plain(jobs[0].config)
+    assert config["data"]["name"] == "library" and config["data"]["tokenizer"] == {"kind": "bpe", "vocab": 2048}
+    assert config["train"]["length"] == 64 and config["eval"]["lengths"] == [64, 128, 256, 512, 1024, 2048]
+    assert config["train"]["steps"] * config["train"]["tokens_per_step"] == pytest.approx(1e6, rel=0.1)
