@@ -89,10 +89,9 @@ def sweep(run: Run, config: Mapping, text: TextSource, model) -> int:
     if not missing:
         return 0
     reader, extension = _reader(config, text, model), build.extension_of(config, model.scheme)
-    accounts = [plan.account() for _, plan in missing]
-    with progress.bar(f"{run.name} sweep", sum(account["tokens_fed"] for account in accounts)) as bar:
-        for (identity, plan), account in zip(missing, accounts, strict=True):
-            _measure(run, identity, plan, account, reader, extension, bar)
+    with progress.bar(f"{run.name} sweep", sum(plan.tokens_to_feed for _, plan in missing)) as bar:
+        for identity, plan in missing:
+            _measure(run, identity, plan, reader, extension, bar)
     return len(missing)
 
 
@@ -136,22 +135,15 @@ def _reader(config: Mapping, text: TextSource, model):
     )
 
 
-def _measure(run: Run, identity: dict, plan, account: dict, reader, extension, bar) -> None:
+def _measure(run: Run, identity: dict, plan, reader, extension, bar) -> None:
     import torch
 
+    before = bar.n
     with progress.measured() as cost:
         if run.record["status"] == "diverged":
             rows, status, reason = reader.nothing("diverged", run.record["error"])
         else:
             rows, status, reason = reader.measure(plan, extension, bar.update)
-    if status != "done":
-        bar.update(account["tokens_fed"])
-    ledger = {
-        **identity,
-        **account,
-        "status": status,
-        "reason": reason,
-        "threads": torch.get_num_threads(),
-        **cost,
-    }
-    run.write_cell(cell_name(identity), rows, ledger)
+    bar.update(before + plan.tokens_to_feed - bar.n)
+    outcome = {"status": status, "reason": reason, "threads": torch.get_num_threads(), **cost}
+    run.write_cell(cell_name(identity), rows, {**identity, **plan.account(status), **outcome})

@@ -42,8 +42,8 @@ def degradation(summary: pd.DataFrame) -> Figure:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    headline = summary[summary["protocol"].isin(HEADLINE)]
-    summary = summary if headline.empty else headline
+    if set(HEADLINE) & set(protocols_of(summary)):
+        summary = summary[summary["protocol"].isin(HEADLINE)]
     panels = {protocol: curves_of(summary, protocol) for protocol in protocols_of(summary)}
     drawn = [curve for curves in panels.values() for curve in curves]
     lengths = sorted({int(n) for c in drawn for n in c.points["length"]})
@@ -104,12 +104,12 @@ def spread(wanted: list[float], sizes: list[float], low: float, high: float) -> 
 
 
 def limits(curves: list[Curve], measure: str) -> tuple[float, float]:
-    """The y range: all points, but at most ten times the worst of the best curve that goes to the end."""
+    """The y range: all points, but at most three times the worst of the best curve that goes to the end."""
     columns = ["length", measure, "ppl_low"]
     points = pd.concat([c.points[columns].assign(curve=i) for i, c in enumerate(curves)])
     points = points[np.isfinite(points[measure])]
     whole = points["curve"][points["length"] == points["length"].max()]
-    cap = 10 * points.groupby("curve")[measure].max()[whole].min()
+    cap = 3 * points.groupby("curve")[measure].max()[whole].min()
     low, high = (points["ppl_low"].min(), 0) if measure == "ppl" else (1.0, 1.0)
     low, high = min(low, points[measure].min()), max(high, points[measure].max())
     high = cap if high > 1.5 * cap else high

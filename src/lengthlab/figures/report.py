@@ -131,9 +131,10 @@ def _records(runs: list[dict]) -> list[str]:
     for status, title in (("diverged", "Training diverged"), ("running", "Not finished")):
         names = [run["run"] for run in runs if run.get("status") == status]
         found += [f"{title}: {', '.join(names)}."] * bool(names)
-    crossing = [round(100 * run["train_blocks_crossing"]) for run in runs if run.get("train_blocks_crossing")]
+    crossing = {f"{100 * run['train_blocks_crossing']:.2g}" for run in runs if run.get("train_blocks_crossing")}
     if crossing:
-        found.append(f"{_span(crossing)} % of the training blocks cross from one document into another.")
+        share = " to ".join(sorted({min(crossing, key=float), max(crossing, key=float)}, key=float))
+        found.append(f"{share} % of the training blocks cross from one document into another.")
     dirty = [run["run"] for run in runs if (run.get("git") or {}).get("dirty")]
     return found + [f"Made from code with uncommitted changes: {_list(dirty)}."] * bool(dirty)
 

@@ -1,4 +1,4 @@
-"""Every target accounted for: what a cell fed, scored and dropped, and a hash of the scored targets. No torch."""
+"""Every target accounted for: what a cell fed, scored and dropped, and a hash of its targets. No torch."""
 
 import hashlib
 from collections import Counter
@@ -50,27 +50,35 @@ class Plan:
             for window in self.protocol.windows(self.kept(text))
         ]
 
-    def account(self) -> dict:
-        """The ledger's counts: windows, tokens fed, targets scored, contexts, dropped ({reason: targets}), hash."""
-        fed = sum(placed.window.fed for placed in self.windows)
-        scored = sum(placed.window.scored for placed in self.windows)
-        contexts = sum(_contexts(placed.window) for placed in self.windows)
+    @property
+    def tokens_to_feed(self) -> int:
+        """Tokens in all windows."""
+        return sum(placed.window.fed for placed in self.windows)
+
+    def account(self, status: str = "done") -> dict:
+        """The ledger's counts: windows, tokens fed, targets scored, contexts, dropped ({reason: targets}), hash.
+
+        Of a cell that is not `done` nothing counts as scored: its targets are dropped, and the status is the reason.
+        """
+        read = self.windows if status == "done" else []
+        scored = sum(placed.window.scored for placed in read)
+        contexts = sum(_contexts(placed.window) for placed in read)
         return {
-            "windows": len(self.windows),
-            "tokens_fed": fed,
+            "windows": len(read),
+            "tokens_fed": sum(placed.window.fed for placed in read),
             "targets_scored": scored,
-            "documents_scored": len({placed.document for placed in self.windows}),
-            "longest_context": max((placed.window.fed for placed in self.windows), default=0),
+            "documents_scored": len({placed.document for placed in read}),
+            "longest_context": max((placed.window.fed for placed in read), default=0),
             "mean_context": contexts / scored if scored else None,
-            "dropped": self._dropped(),
+            "dropped": self._dropped(status),
             "target_hash": self._target_hash(),
         }
 
-    def _dropped(self) -> dict[str, int]:
+    def _dropped(self, status: str) -> dict[str, int]:
         scored = Counter()
         for placed in self.windows:
             scored[placed.document] += placed.window.scored
-        dropped = Counter()
+        dropped = Counter({} if status == "done" else {status: scored.total()})
         for index, text in enumerate(self.texts):
             kept = self.kept(text)
             dropped["past tokens_per_document"] += len(text.tokens) - kept
@@ -79,7 +87,7 @@ class Plan:
         return {reason: count for reason, count in dropped.items() if count}
 
     def _target_hash(self) -> str:
-        """sha256 over the sorted (document id, target index, token id) of the scored targets."""
+        """sha256 over the sorted (document id, target index, token id) of the targets that the protocol scores."""
         digest = hashlib.sha256()
         for index in sorted(range(len(self.texts)), key=lambda i: self.texts[i].id):
             spans = [placed.window for placed in self._of_document.get(index, ())]

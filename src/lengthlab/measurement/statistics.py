@@ -10,6 +10,8 @@ CURVE = [
 """What must agree for cells to be points of one curve, seeds and lengths apart. `variant` names every other difference
 in how runs were trained; a null `stride` means half of each length."""
 
+POINT = ["status", "seeds", "targets", "nll", "ppl", "ppl_low", "ppl_high", "ratio", "bits_per_byte"]
+
 
 def per_run(frame: pd.DataFrame) -> pd.DataFrame:
     """One row per run and cell from `collect`'s frame: its sums over documents and parts, and its mean nll in nats."""
@@ -25,32 +27,18 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     """One row per point of a curve, seeds averaged in nll.
 
     Columns: CURVE, length, status (`partial`: done for some seeds only), seeds, targets (per seed), nll (mean nats per
-    target), ppl = exp(nll), ppl_low and ppl_high (least and greatest seed), ratio (to the ppl at train_length),
-    bits_per_byte.
+    target), ppl = exp(nll), ppl_low and ppl_high (least and greatest seed), ratio (to the same runs' ppl at
+    train_length), bits_per_byte.
     """
+    columns = [*CURVE, "length", *POINT]
     if frame.empty:
-        columns = [
-            "status",
-            "seeds",
-            "targets",
-            "nll",
-            "ppl",
-            "ppl_low",
-            "ppl_high",
-            "ratio",
-            "bits_per_byte",
-        ]
-        return pd.DataFrame(columns=[*CURVE, "length", *columns])
+        return pd.DataFrame(columns=columns)
     cells = _strides(per_run(frame))
-    rows = [
-        {**dict(zip([*CURVE, "length"], key, strict=True)), **_point(group)}
-        for key, group in cells.groupby([*CURVE, "length"], sort=True, dropna=False)
-    ]
-    summary = pd.DataFrame(rows)
-    trained = summary[summary.length == summary.train_length]
-    joined = summary.merge(trained[[*CURVE, "ppl"]], on=CURVE, how="left", suffixes=("", "_trained"))
-    summary["ratio"] = joined.ppl / joined.ppl_trained
-    return summary
+    trained = cells[cells.length == cells.train_length][[*CURVE, "run", "mean_nll"]]
+    cells = cells.merge(trained, on=[*CURVE, "run"], how="left", suffixes=("", "_trained"))
+    points = cells.groupby([*CURVE, "length"], sort=True, dropna=False)
+    rows = [{**dict(zip([*CURVE, "length"], key, strict=True)), **_point(group)} for key, group in points]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _strides(cells: pd.DataFrame) -> pd.DataFrame:
@@ -76,5 +64,6 @@ def _point(cells: pd.DataFrame) -> dict:
         "ppl": np.exp(nll),
         "ppl_low": np.exp(done.mean_nll.min()),
         "ppl_high": np.exp(done.mean_nll.max()),
+        "ratio": np.exp((done.mean_nll - done.mean_nll_trained).mean()),
         "bits_per_byte": done.bits_per_byte.mean(),
     }

@@ -49,7 +49,8 @@ def cells_of(frame: pd.DataFrame) -> pd.DataFrame:
         "stride",
     ]
     keys += ["data", "split", "tokens_per_document", "eval_dtype", "dropped", *LEDGER]
-    return frame[keys].drop_duplicates(["run", "cell"]).reset_index(drop=True)
+    # Where no run has a cell yet, the frame has no columns of a ledger.
+    return frame.reindex(columns=keys).drop_duplicates(["run", "cell"]).reset_index(drop=True)
 
 
 def _of_run(run: Run, config: dict, variant: str) -> pd.DataFrame:

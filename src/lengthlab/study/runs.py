@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -65,7 +66,9 @@ class Run:
             )
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
-            record["status"], record["config"]["scheme"]["name"]  # noqa: B018
+            config = record["config"]
+            record["status"], config["seed"], config["train"]["length"]  # noqa: B018
+            config["scheme"]["name"], config["positions"]["name"]  # noqa: B018
         except (ValueError, KeyError, TypeError) as error:
             raise RunError(
                 f"run={self.folder}: its run.json is damaged; delete the folder and train it again"
@@ -93,6 +96,8 @@ class Run:
         self.__dict__.pop("record", None)
         for name in ("run.json", "train.parquet", "checkpoint.pt", "tokenizer.json", "cells.parquet"):
             (self.folder / name).unlink(missing_ok=True)
+        for half in self.folder.glob("*.tmp"):  # of a process that was killed while it wrote
+            half.unlink(missing_ok=True)
         shutil.rmtree(self.folder / "eval", ignore_errors=True)
         self.folder.mkdir(parents=True, exist_ok=True)
 
@@ -112,8 +117,11 @@ class Run:
         write_json(folder / f"{cell}.json", {"cell": cell, **ledger})
 
     def ledgers(self) -> list[dict]:
-        """All ledgers, by cell name."""
-        return [json.loads(path.read_text(encoding="utf-8")) for path in self._ledger_paths()]
+        """All ledgers, by cell name. Raises RunError for one that cannot be read."""
+        return [
+            self._read_cell(path, lambda path: json.loads(path.read_text(encoding="utf-8")))
+            for path in self._ledger_paths()
+        ]
 
     def cells(self) -> pd.DataFrame:
         """Sums per cell, document and part, with the ledgers as JSON; a cell without rows has one row of zeros.
@@ -126,7 +134,7 @@ class Run:
             table = pq.read_table(path)
             if (table.schema.metadata or {}).get(b"made_of") == made_of.encode():
                 return table.to_pandas()
-        except (OSError, pa.ArrowInvalid):
+        except (OSError, ValueError, pa.ArrowException):
             pass
         table = pa.Table.from_pandas(self._gather(), preserve_index=False)
         table = table.replace_schema_metadata({**(table.schema.metadata or {}), b"made_of": made_of.encode()})
@@ -135,6 +143,14 @@ class Run:
         except OSError:
             pass  # a derived file: somebody else's results may be read-only
         return table.to_pandas()
+
+    def _read_cell(self, path: Path, read: Callable[[Path], Any]) -> Any:
+        try:
+            return read(path)
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise RunError(
+                f"run={self.folder}: {path.name} is missing or damaged; delete eval/{path.stem}.json and evaluate again"
+            ) from error
 
     def _ledger_paths(self) -> list[Path]:
         return sorted((self.folder / "eval").glob("*.json"))
@@ -154,7 +170,7 @@ class Run:
             )
         ]
         for ledger in self.ledgers():
-            rows = pd.read_parquet(self.folder / "eval" / f"{ledger['cell']}.parquet")
+            rows = self._read_cell(self.folder / "eval" / f"{ledger['cell']}.parquet", pd.read_parquet)
             sums = rows.groupby(["document", "part"], as_index=False)[["targets", "nll", "bytes"]].sum()
             if sums.empty:
                 sums = pd.DataFrame({"document": [""], "part": [-1], "targets": [0], "nll": [0.0], "bytes": [0]})

@@ -17,7 +17,10 @@ class Batches:
         self.sizes = np.array([len(tokens) + 1 for tokens in documents], dtype=np.int64)  # + BOS
         self.blocks_per_epoch = max(0, int(self.sizes.sum()) - 1) // length
         if self.blocks_per_epoch < 1:
-            raise ValueError(f"train.length={length}: the training split has only {int(self.sizes.sum())} tokens")
+            raise ValueError(
+                f"train.length={length}: the training split has only {int(self.sizes.sum())} tokens, BOS included; "
+                "give more text, or a shorter length"
+            )
 
     def batches(self, size: int) -> Iterator[np.ndarray]:
         """Batches (size, length + 1) int64: inputs and, shifted by one, targets. May span epochs."""
@@ -26,7 +29,7 @@ class Batches:
             yield np.stack([next(rows) for _ in range(size)])
 
     def crossing(self) -> float:
-        """Fraction of the first epoch's blocks in which some target's document starts after the block does."""
+        """Fraction of the first epoch's blocks whose fed tokens come from more than one document."""
         starts, _ = self._epoch(0)
         firsts = np.arange(self.blocks_per_epoch) * self.length
         # A document that starts strictly inside the fed tokens puts another document into the same context.

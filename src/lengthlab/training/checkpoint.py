@@ -1,7 +1,6 @@
 """The weights of a run in one file of plain tensors, written whole or not at all; loading executes nothing."""
 
 import os
-import pickle
 from pathlib import Path
 
 import torch
@@ -17,11 +16,14 @@ class CheckpointError(UserError):
 def save(path: Path, model: nn.Module, step: int) -> None:
     """Write weights and step to a temporary name, flush it to disk, and rename."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    with open(temporary, "wb") as file:
-        torch.save({"model": model.state_dict(), "step": step}, file)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    try:
+        with open(temporary, "wb") as file:
+            torch.save({"model": model.state_dict(), "step": step}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def load(path: Path, model: nn.Module) -> int:
@@ -30,16 +32,8 @@ def load(path: Path, model: nn.Module) -> int:
         raise CheckpointError(f"{path}: there is no checkpoint; train the run again")
     try:
         stored = torch.load(path, map_location="cpu", weights_only=True)
-        weights, step = stored["model"], int(stored["step"])
-    except (
-        RuntimeError,
-        OSError,
-        EOFError,
-        KeyError,
-        TypeError,
-        ValueError,
-        pickle.UnpicklingError,
-    ) as error:
+        weights, step = dict(stored["model"]), int(stored["step"])
+    except Exception as error:  # torch and pickle raise a dozen kinds, by where the damage is
         raise CheckpointError(
             f"{path}: the checkpoint is truncated or damaged; delete the run's folder and train it again"
         ) from error

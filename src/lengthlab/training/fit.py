@@ -31,26 +31,24 @@ class TrainSettings:
     validation_tokens: int
 
     def __post_init__(self):
-        for key in ("length", "steps", "tokens_per_step", "validation_tokens"):
-            value = getattr(self, key)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"{key}={value}: must be an integer of at least 1")
+        for key in ("length", "steps", "tokens_per_step", "validation_tokens", "validate_every"):
+            value, least = getattr(self, key), 0 if key == "validate_every" else 1
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ValueError(f"{key}={value}: must be an integer of at least {least}")
         if self.tokens_per_step % self.length:
             down = self.tokens_per_step // self.length * self.length
             near = " or ".join(str(n) for n in (down, down + self.length) if n)
             raise ValueError(
                 f"tokens_per_step={self.tokens_per_step} is not a multiple of length={self.length}; use {near}"
             )
-        for key, low, high in (
-            ("warmup", 0, 1), ("floor", 0, 1), ("weight_decay", 0, math.inf), ("validate_every", 0, math.inf),
-        ):  # fmt: skip
-            if not low <= getattr(self, key) <= high:
-                raise ValueError(f"{key}={getattr(self, key)}: must lie between {low} and {high}")
-        for key in ("lr", "clip"):
-            if not 0 < getattr(self, key) < math.inf:
-                raise ValueError(f"{key}={getattr(self, key)}: must be positive")
-        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
-            raise ValueError(f"betas={list(self.betas)}: must be two numbers of at least 0 and below 1")
+        for key in ("lr", "clip", "weight_decay", "warmup", "floor"):
+            value, highest = getattr(self, key), 1 if key in ("warmup", "floor") else math.inf
+            if not _is_number(value) or not 0 <= value <= highest or (value == 0 and key in ("lr", "clip")):
+                allowed = "from 0 to 1" if highest == 1 else "above 0" if key in ("lr", "clip") else "of at least 0"
+                raise ValueError(f"{key}={value}: must be a number {allowed}")
+        pair = isinstance(self.betas, list | tuple) and len(self.betas) == 2
+        if not pair or not all(_is_number(beta) and 0 <= beta < 1 for beta in self.betas):
+            raise ValueError(f"betas={self.betas}: must be two numbers of at least 0 and below 1")
 
     @property
     def batch(self) -> int:
@@ -64,6 +62,10 @@ class TrainSettings:
             return self.lr * (step + 1) / warm
         done = (step - warm + 1) / max(1, self.steps - warm)
         return self.lr * (self.floor + (1 - self.floor) * 0.5 * (1 + math.cos(math.pi * done)))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 class Diverged(RuntimeError):

@@ -1,0 +1,235 @@
+"""The laws of every scheme: each conf/scheme/*.yaml is tested from the moment that it exists."""
+
+import inspect
+import re
+import sys
+from copy import deepcopy
+from pathlib import Path
+
+import jaxtyping
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from lengthlab.commands import build
+from lengthlab.model import Cache
+from lengthlab.schemes import Scheme
+from lengthlab.schemes.nope import NoPE
+from lengthlab.training import TrainSettings, fit
+
+FILES = sorted((Path(__file__).parents[1] / "conf" / "scheme").glob("*.yaml"))
+MODELS = {"mha": {}, "gqa": {"kv_heads": 2, "qk_norm": True}}
+LENGTH = 23
+each_model = pytest.mark.parametrize("options", MODELS.values(), ids=MODELS)
+
+
+@pytest.fixture(params=FILES, ids=lambda path: path.stem)
+def name(request):
+    return request.param.stem
+
+
+@pytest.fixture
+def tokens():
+    return torch.randint(97, (2, LENGTH))
+
+
+def changes(scheme: Scheme, hook: str) -> bool:
+    return getattr(type(scheme), hook) is not getattr(Scheme, hook)
+
+
+def twin_without_positions(model):
+    twin = deepcopy(model)
+    twin.scheme = NoPE(model.scheme.dims)
+    return twin
+
+
+def spread(length: int, below: int) -> torch.Tensor:
+    """(2, length): increasing numbers with random gaps, others in each row."""
+    return torch.stack([torch.randperm(below)[:length].sort().values for _ in range(2)])
+
+
+def far(left: torch.Tensor, right: torch.Tensor) -> float:
+    return (left - right).abs().max().item()
+
+
+def test_name_and_source(name):
+    config = OmegaConf.load(next(path for path in FILES if path.stem == name))
+    assert config.name == name
+    module, _, _ = config._target_.rpartition(".")
+    __import__(module)
+    first_line = sys.modules[module].__doc__.split("\n")[0]
+    assert re.search(r"arXiv:\d{4}\.\d{4,5}|[A-Z][a-z]+ (et al\. )?\d{4}", first_line), "name the paper"
+
+
+@each_model
+@pytest.mark.parametrize("numbers", ["sequential", "random"])
+def test_reading_in_pieces_equals_reading_whole(name, model_of, tokens, options, numbers):
+    model = model_of(name, **options)
+    pos = torch.arange(LENGTH) if numbers == "sequential" else spread(LENGTH, below=64)
+    model.scheme.extend(LENGTH)
+    whole = model(tokens, pos)
+    for size in (1, 5):
+        cache = Cache(model.config.layers)
+        pieces = [model(tokens[:, at : at + size], pos[..., at : at + size], cache) for at in range(0, LENGTH, size)]
+        assert len(cache) == LENGTH
+        torch.testing.assert_close(torch.cat(pieces, dim=1), whole, atol=1e-5, rtol=0)
+
+
+@each_model
+@pytest.mark.parametrize("at", [1, 9, 22])
+def test_a_token_changes_nothing_before_it(name, model_of, tokens, options, at):
+    model, pos = model_of(name, **options), torch.arange(LENGTH)
+    changed = tokens.clone()
+    changed[:, at] = (changed[:, at] + 1) % 97
+    before, after = model(tokens, pos), model(changed, pos)
+    assert torch.equal(before[:, :at], after[:, :at])
+    assert far(before[:, at:], after[:, at:]) > 1e-2
+
+
+@each_model
+def test_one_row_of_positions_serves_the_batch(name, model_of, tokens, options):
+    model, pos = model_of(name, **options), torch.arange(LENGTH)
+    torch.testing.assert_close(model(tokens, pos), model(tokens, pos.repeat(2, 1)), atol=1e-5, rtol=0)
+
+
+def test_a_scheme_acts_unless_it_is_nope(name, model_of, tokens):
+    model, pos = model_of(name), torch.arange(LENGTH)
+    difference = far(model(tokens, pos), twin_without_positions(model)(tokens, pos))
+    assert difference == 0 if type(model.scheme) is NoPE else difference > 1e-2
+
+
+def test_order_of_earlier_tokens_is_seen_unless_it_is_nope(name, model_of, tokens):
+    model, pos = model_of(name, layers=1), torch.arange(LENGTH)  # with more layers the mask alone tells the order
+    mixed = tokens.clone()
+    mixed[:, :-1] = mixed[:, :-1].flip(1)
+    difference = far(model(tokens, pos)[:, -1], model(mixed, pos)[:, -1])
+    assert difference < 1e-5 if type(model.scheme) is NoPE else difference > 1e-2
+
+
+def test_nothing_but_the_scheme_is_positional(name, model_of, tokens):
+    model, plain = model_of(name), model_of("nope")
+    own = {key: weight for key, weight in model.state_dict().items() if not key.startswith("scheme.")}
+    assert own.keys() == plain.state_dict().keys()
+    twin, pos = twin_without_positions(model), torch.arange(LENGTH)
+    assert torch.equal(twin(tokens, pos), twin(tokens, 7 * pos + 1000))
+    acting = [hook for hook in ("embed", "rotate", "bias") if changes(model.scheme, hook)]
+    assert len(acting) == (type(model.scheme) is not NoPE)
+
+
+def test_only_a_table_with_a_horizon_is_sized_by_length(name, scheme_of):
+    short, long = (scheme_of(name, length=length) for length in (16, 64))
+    sizes = [[tensor.shape for tensor in scheme.state_dict().values()] for scheme in (short, long)]
+    assert (sizes[0] == sizes[1]) == (short.horizon is None)
+    assert not list(short.buffers()), "a buffer would be cast with the model"
+
+
+def test_shifting_all_positions(name, model_of, tokens):
+    model, pos = model_of(name), torch.arange(LENGTH)
+    before = model(tokens, pos)
+    if not changes(model.scheme, "embed"):
+        torch.testing.assert_close(model(tokens, pos + 1000), before, atol=1e-4, rtol=0)
+    elif model.scheme.horizon is None:
+        assert far(model(tokens, pos + 1000), before) > 1e-2
+
+
+def test_past_the_horizon_is_an_error_never_a_clamp(name, model_of, tokens):
+    model = model_of(name)
+    horizon = model.scheme.horizon
+    if horizon is None:
+        assert model(tokens, torch.arange(LENGTH) + 100_000).isfinite().all()
+        return
+    model(tokens, torch.arange(LENGTH) + horizon - LENGTH)
+    with pytest.raises(ValueError, match=rf"^.*\b{horizon}\b.*$"):
+        model(tokens, torch.arange(LENGTH) + horizon - LENGTH + 1)
+
+
+def test_state_goes_round(name, model_of, tokens):
+    model, other = model_of(name), model_of(name, seed=1)
+    pos = torch.arange(LENGTH)
+    before = model(tokens, pos)
+    assert far(before, other(tokens, pos)) > 1e-2
+    other.load_state_dict(model.state_dict())
+    assert torch.equal(other(tokens, pos), before)
+
+
+def test_gradients_reach_every_learned_parameter(name, model_of, tokens):
+    model = model_of(name, length=LENGTH)
+    model(tokens, torch.arange(LENGTH)).log_softmax(-1)[..., 0].sum().backward()
+    for key, parameter in model.named_parameters():
+        assert parameter.grad is not None and parameter.grad.abs().max() > 0, key
+
+
+def test_a_long_input_leaves_no_trace(name, model_of, tokens):
+    model, pos = model_of(name), torch.arange(64)
+    read = lambda length: (model.scheme.extend(length), model(tokens[:, :length], pos[:length]))[1]  # noqa: E731
+    first = read(9)
+    model.scheme.extend(64)
+    model(tokens.repeat(1, 3)[:, :64], pos)
+    model.scheme.extend(100_000)
+    assert torch.equal(read(9), first)
+
+
+def test_extending_to_the_training_length_changes_nothing(name, model_of, tokens):
+    model, pos = model_of(name, length=LENGTH), torch.arange(LENGTH)
+    before = model(tokens, pos)
+    model.scheme.extend(LENGTH)
+    assert torch.equal(model(tokens, pos), before)
+
+
+def test_positions_stay_float32_in_a_bfloat16_model(name, model_of):
+    model = model_of(name, length=512)
+    exact = deepcopy(model.scheme)
+    for parameter in exact.parameters():
+        parameter.data = parameter.data.bfloat16().float()
+    cast = model.bfloat16().scheme
+    last = (cast.horizon or 100_000) - 1
+    pos = torch.tensor([256, 257, last - 1, last])
+    x, q, k = torch.zeros(2, 4, 32), torch.ones(2, 4, 4, 8), torch.ones(2, 2, 4, 8)
+    half = cast.embed(x.bfloat16(), pos), *cast.rotate(q.bfloat16(), k.bfloat16(), pos, pos)
+    full = exact.embed(x, pos), *exact.rotate(q, k, pos, pos)
+    for cast_out, exact_out, given in zip(half, full, (x, q, k), strict=True):
+        assert torch.equal(cast_out, exact_out.bfloat16())
+        if far(exact_out, given) > 0:
+            assert far(cast_out[..., 0, :], cast_out[..., 1, :]) > 0 < far(cast_out[..., 2, :], cast_out[..., 3, :])
+    if (bias := cast.bias(pos, pos)) is not None:
+        assert bias.dtype == torch.float32 and torch.equal(bias, exact.bias(pos, pos))
+
+
+def test_parameters_of_a_scheme_do_not_decay(name, config_of, tokens):
+    def trained(weight_decay: float):
+        model = build.model_of(config_of(name, length=LENGTH - 1), vocab=97)
+        settings = TrainSettings(
+            length=LENGTH - 1, steps=2, tokens_per_step=2 * LENGTH - 2, lr=0.1, warmup=0.0, floor=0.1,
+            weight_decay=weight_decay, betas=(0.9, 0.95), clip=1.0, validate_every=0, validation_tokens=1,
+        )  # fmt: skip
+        # The gradient of the first step does not yet know of the decay, so one step is compared.
+        next(fit(model, torch.arange, iter([tokens.numpy()] * 2), [], settings, 0, torch.float32))
+        return model
+
+    with_decay, without = trained(0.5), trained(0.0)
+    assert not torch.equal(with_decay.embedding.weight, without.embedding.weight)
+    for decayed, free in zip(with_decay.scheme.parameters(), without.scheme.parameters(), strict=True):
+        assert torch.equal(decayed, free)
+
+
+def test_all_schemes_start_from_the_same_model(name, config_of):
+    model, plain = (build.model_of(config_of(scheme, seed=3), vocab=97) for scheme in (name, "nope"))
+    for key, weight in plain.state_dict().items():
+        assert torch.equal(model.state_dict()[key], weight), key
+
+
+def test_shapes_of_the_hooks_are_checked(name, scheme_of):
+    scheme, pos = scheme_of(name), torch.arange(4)
+    q, k = torch.ones(2, 4, 4, 8), torch.ones(2, 2, 4, 8)
+    scheme.embed(torch.ones(2, 4, 32), pos), scheme.rotate(q, k, pos, pos), scheme.bias(pos, pos)
+    for call in (
+        lambda: scheme.embed(torch.ones(4, 32), pos),
+        lambda: scheme.rotate(q, k, torch.arange(5), pos),
+        lambda: scheme.rotate(q, k[0], pos, pos),
+        lambda: scheme.bias("0 1 2 3", pos),
+    ):
+        with pytest.raises(jaxtyping.TypeCheckError):
+            call()
+    for hook in ("embed", "rotate", "bias", "extend", "layer"):  # other names would escape the check
+        names = [list(inspect.signature(getattr(cls, hook)).parameters) for cls in (type(scheme), Scheme)]
+        assert names[0] == names[1], hook
