@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from lengthlab.model.attention import attend, causal_mask
+from lengthlab.model.attention import attend
+from lengthlab.model.sight import causal as causal_mask
 
 B, H, S, K = 2, 4, 11, 8
 

@@ -8,17 +8,18 @@ from lengthlab.model import Cache
 def test_slots_are_in_the_order_of_reading_and_layers_are_apart():
     cache, chunks = Cache(2), [torch.randn(1, 2, size, 4) for size in (3, 1, 5)]
     for chunk in chunks:
-        k, v = cache.extend(0, chunk, -chunk)
+        k, v, _ = cache.extend(0, chunk, -chunk)
     assert torch.equal(k, torch.cat(chunks, dim=2)) and torch.equal(v, -k)
-    k, _ = cache.extend(1, chunks[0], chunks[0])
+    k, *_ = cache.extend(1, chunks[0], chunks[0])
     assert torch.equal(k, chunks[0])
 
 
 def test_positions_are_kept_as_they_came():
     cache = Cache(1)
     assert len(cache) == 0
-    cache.extend_positions(torch.tensor([[4, 9], [0, 1]]))
-    assert cache.extend_positions(torch.tensor([[11], [70]])).tolist() == [[4, 9, 11], [0, 1, 70]]
+    cache.arrive(torch.tensor([[4, 9], [0, 1]]))
+    cache.arrive(torch.tensor([[11], [70]]))
+    assert cache.pos.tolist() == [[4, 9, 11], [0, 1, 70]]
     assert len(cache) == 3
 
 
@@ -29,7 +30,7 @@ def test_keys_are_kept_unrotated(model_of):
     for pos in (torch.arange(6), torch.arange(6) * 7 + 100):
         cache = Cache(1)
         model(tokens, pos, cache)
-        kept.append(cache.extend(0, *2 * [torch.empty(2, 4, 0, 8)]))
+        kept.append(cache.extend(0, *2 * [torch.empty(2, 4, 0, 8)])[:2])
     assert all(map(torch.equal, *kept))
 
 

@@ -1,8 +1,6 @@
 """A pre-norm decoder. Position enters through the scheme's hooks and nowhere else."""
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -10,86 +8,9 @@ from torch import Tensor, nn
 
 from lengthlab.model.attention import Attention
 from lengthlab.model.cache import Cache
+from lengthlab.model.config import MLPS, NORMS, SCALES, GPTConfig
+from lengthlab.model.sight import Sight, visible
 from lengthlab.schemes import Scheme
-
-NORMS = {"layernorm": nn.LayerNorm, "rmsnorm": nn.RMSNorm}
-
-
-@dataclass(frozen=True)
-class GPTConfig:
-    """Sizes and options of the model. Raises ValueError, one line, where they do not fit together."""
-
-    layers: int
-    width: int
-    heads: int
-    kv_heads: int | None = None  # None: one per query head (MHA); 1 is MQA, between them GQA
-    mlp_ratio: float = 4.0  # hidden width of the MLP over width; SwiGLU has a third matrix: use 8/3 for equal size
-    norm: str = "rmsnorm"
-    activation: str = "gelu"
-    tied_head: bool = False
-    qk_norm: bool = False
-    dropout: float = 0.0
-    norm_eps: float = 1e-6
-
-    def __post_init__(self):
-        sizes = {"layers": self.layers, "width": self.width, "heads": self.heads, "kv_heads": self.groups}
-        for key, value in sizes.items():
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"{key}={value}: must be an integer of at least 1")
-        for key in ("mlp_ratio", "dropout", "norm_eps"):
-            value = getattr(self, key)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-                raise ValueError(f"{key}={value}: must be a number of at least 0")
-        for key in ("tied_head", "qk_norm"):
-            if not isinstance(getattr(self, key), bool):
-                raise ValueError(f"{key}={getattr(self, key)}: must be true or false")
-        if self.width % self.heads:
-            raise ValueError(f"width={self.width} is not divisible by heads={self.heads}; change one of them")
-        if self.heads % self.groups:
-            raise ValueError(f"kv_heads={self.kv_heads} does not divide heads={self.heads}; change one of them")
-        if self.norm not in NORMS:
-            raise ValueError(f"norm={self.norm}: must be one of {', '.join(NORMS)}")
-        if self.activation not in MLPS:
-            raise ValueError(f"activation={self.activation}: must be one of {', '.join(MLPS)}")
-        if self.dropout >= 1:
-            raise ValueError(f"dropout={self.dropout}: must be below 1")
-        if round(self.mlp_ratio * self.width) < 1:
-            raise ValueError(f"mlp_ratio={self.mlp_ratio}: leaves the MLP without a hidden unit; use 4")
-
-    @property
-    def groups(self) -> int:
-        """Number of key/value heads."""
-        return self.heads if self.kv_heads is None else self.kv_heads
-
-
-class GELU(nn.Module):
-    """Two matrices around GELU (tanh form, as GPT-2's)."""
-
-    def __init__(self, width: int, hidden: int):
-        super().__init__()
-        self.up = nn.Linear(width, hidden, bias=False)
-        self.out = nn.Linear(hidden, width, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(…,D) to (…,D)."""
-        return self.out(F.gelu(self.up(x), approximate="tanh"))
-
-
-class SwiGLU(nn.Module):
-    """A gated MLP of three matrices (Shazeer 2020, arXiv:2002.05202)."""
-
-    def __init__(self, width: int, hidden: int):
-        super().__init__()
-        self.gate = nn.Linear(width, hidden, bias=False)
-        self.up = nn.Linear(width, hidden, bias=False)
-        self.out = nn.Linear(hidden, width, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(…,D) to (…,D)."""
-        return self.out(F.silu(self.gate(x)) * self.up(x))
-
-
-MLPS = {"gelu": GELU, "swiglu": SwiGLU}
 
 
 class Block(nn.Module):
@@ -123,6 +44,7 @@ class GPT(nn.Module):
         self.norm = NORMS[config.norm](config.width, eps=config.norm_eps)
         self.head = None if config.tied_head else nn.Linear(config.width, vocab, bias=False)
         self.dropout = nn.Dropout(config.dropout)
+        self.scale = SCALES[config.logit_scale](config.heads, scheme.dims.train_length) if config.logit_scale else None
         self.scheme = scheme
 
     def initialise(self, seed: int) -> None:
@@ -136,27 +58,49 @@ class GPT(nn.Module):
                     std /= (2 * self.config.layers) ** 0.5
                 nn.init.normal_(module.weight, std=std, generator=generator)
 
-    def hidden(self, tokens_BQ: Tensor, pos: Tensor, cache: Cache | None = None) -> Tensor:
-        """Final normed states (B,Q,D) of tokens at positions `pos`, (Q) or (B,Q); they follow the cache's, if any."""
+    def hidden(
+        self,
+        tokens_BQ: Tensor,
+        pos: Tensor,
+        cache: Cache | None = None,
+        valid: Tensor | None = None,
+        hidden_keys: Tensor | None = None,
+    ) -> Tensor:
+        """Final normed states (B,Q,D) of tokens at positions `pos`, (Q) or (B,Q); they follow the cache's, if any.
+
+        `valid` (B,Q) is false for padding. `hidden_keys` (Q,S) is true where a query may not look, causal or not.
+        """
         # Vaswani et al. 2017, section 3.4; without the factor a sinusoid is 35 times as large as the tokens.
         x_BQD = self.embedding(tokens_BQ) * self.config.width**0.5
         x_BQD = self.dropout(self.scheme.embed(x_BQD, pos))
-        k_pos = pos if cache is None else cache.extend_positions(pos)
+        sight = self._sight(pos, cache, valid, hidden_keys)
         biases: dict[Scheme, Tensor | None] = {}
         for index, block in enumerate(self.blocks):
             scheme = self.scheme.layer(index)
             if scheme not in biases:  # layers of one scheme share its bias
-                biases[scheme] = scheme.bias(pos, k_pos)
-            x_BQD = block(x_BQD, scheme, biases[scheme], pos, k_pos, cache, index)
+                biases[scheme] = scheme.bias(sight.q_pos, sight.k_pos)
+            x_BQD = block(x_BQD, scheme, biases[scheme], sight, cache, index)
         return self.norm(x_BQD)
+
+    def _sight(self, pos: Tensor, cache: Cache | None, valid: Tensor | None, hidden_keys: Tensor | None) -> Sight:
+        """Positions, mask and scale of a chunk; the mask is left out where it is the plain causal one."""
+        config, plain = self.config, cache is None and valid is None and hidden_keys is None
+        cache = Cache(0) if cache is None else cache
+        order = cache.arrive(pos, valid)
+        scale = None if self.scale is None else self.scale(order + 1)
+        if plain and config.window is None and config.causal is not False:
+            return Sight(pos, pos, None, scale)
+        seen = visible(order, cache.order, cache.valid, config.causal is not False, config.window, config.sinks or 0)
+        seen = seen if hidden_keys is None else seen & ~hidden_keys
+        return Sight(pos, cache.pos, seen, scale)
 
     def logits(self, x_BQD: Tensor) -> Tensor:
         """The output head alone: (…,D) to (…,vocab)."""
         return F.linear(x_BQD, self.embedding.weight if self.head is None else self.head.weight)
 
-    def forward(self, tokens_BQ: Tensor, pos: Tensor, cache: Cache | None = None) -> Tensor:
-        """Logits (B,Q,vocab) for the token after each of the given ones."""
-        return self.logits(self.hidden(tokens_BQ, pos, cache))
+    def forward(self, tokens_BQ: Tensor, pos: Tensor, cache: Cache | None = None, **sight) -> Tensor:
+        """Logits (B,Q,vocab) for the token after each of the given ones; arguments as those of `hidden`."""
+        return self.logits(self.hidden(tokens_BQ, pos, cache, **sight))
 
     def parameter_counts(self) -> dict[str, int]:
         """Numbers of parameters: `total`, of which `embedding` (token table and untied head) and `scheme`."""
