@@ -1,6 +1,7 @@
-"""Whole models against peers: ALiBi against Bloom, RoPE against Llama, the same random weights in both."""
+"""Whole models against peers with the same random weights: ALiBi against Bloom and MPT, RoPE against Llama, T5."""
 
 from copy import deepcopy
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -90,6 +91,59 @@ def llama_of(model):
     return llama
 
 
+def mpt_of(model):
+    """MPT with the model's weights: norms with the bias that ours have, GELU in the form of ours."""
+    from transformers import MptConfig, MptForCausalLM
+
+    width, heads = model.config.width, model.config.heads
+    config = MptConfig(
+        d_model=width, n_heads=heads, n_layers=LAYERS, vocab_size=VOCAB, max_seq_len=max(LENGTHS),
+        tie_word_embeddings=False, attn_implementation="eager",
+    )  # fmt: skip
+    mpt = MptForCausalLM(config).eval()
+    for ours, theirs in zip(model.blocks, mpt.transformer.blocks, strict=True):
+        theirs.norm_1, theirs.norm_2, theirs.ffn.act = ours.attention_norm, ours.mlp_norm, nn.GELU(approximate="tanh")
+        copied(theirs, **{"attn.out_proj": ours.attention.out})
+        copied(theirs.ffn, up_proj=ours.mlp.up, down_proj=ours.mlp.out)
+        parts = (ours.attention.query, ours.attention.key, ours.attention.value)
+        theirs.attn.Wqkv.weight.data = torch.cat([part.weight for part in parts])
+    mpt.transformer.norm_f, mpt.lm_head.weight.data = model.norm, model.head.weight.data
+    mpt.transformer.wte.weight.data = model.embedding.weight.data * width**0.5
+    return mpt
+
+
+class T5Layer(nn.Module):
+    """`transformers`' T5Attention of a decoder in the place of ours, with its weights and the table of buckets.
+
+    T5 does not divide its logits by sqrt(K): the query's weights hold the factor.
+    """
+
+    def __init__(self, model, attention):
+        from transformers import T5Config
+        from transformers.models.t5.modeling_t5 import T5Attention
+
+        super().__init__()
+        width, heads = model.config.width, model.config.heads
+        config = T5Config(d_model=width, d_kv=width // heads, num_heads=heads, is_decoder=True, dropout_rate=0.0)
+        self.theirs = T5Attention(config, has_relative_attention_bias=True, layer_idx=0)
+        copied(self.theirs, q=attention.query, k=attention.key, v=attention.value, o=attention.out)
+        self.theirs.q.weight.data /= (width // heads) ** 0.5
+        self.theirs.relative_attention_bias.weight.data = model.scheme.table.data
+
+    def forward(self, x, *position):
+        length = x.shape[1]
+        return self.theirs(x, mask=torch.full((length, length), float("-inf")).triu(1)[None, None])[0]
+
+
+def t5_of(model):
+    """The model with T5's attention, and no position but what that adds."""
+    peer = deepcopy(model)
+    peer.scheme = NoPE(model.scheme.dims)
+    for block in peer.blocks:
+        block.attention = T5Layer(model, block.attention)
+    return lambda input_ids: SimpleNamespace(logits=peer(input_ids, torch.arange(input_ids.shape[1])))
+
+
 @torch.no_grad()
 def check(model, peer) -> None:
     """Equal logits at every length; and without the scheme they are not equal, so the comparison can fail."""
@@ -106,6 +160,19 @@ def check(model, peer) -> None:
 def test_alibi_is_blooms(gpt_of, heads):
     model = gpt_of("alibi", heads, norm="layernorm", activation="gelu")
     check(model, bloom_of(model))
+
+
+@HEADS
+@pytest.mark.parametrize("name", ["alibi", "alibi_symmetric"])
+def test_alibi_is_mpts(gpt_of, name, heads):
+    model = gpt_of(name, heads, norm="layernorm", activation="gelu")
+    check(model, mpt_of(model))
+
+
+@HEADS
+def test_t5_is_t5s(gpt_of, heads):
+    model = gpt_of("t5", heads)
+    check(model, t5_of(model))
 
 
 @HEADS

@@ -38,3 +38,18 @@ def test_past_the_horizon_is_undefined(scheme_of, pos):
 def test_positions_do_not_count_from_the_end(scheme_of):
     with pytest.raises(ValueError, match="got -1: undefined"):
         scheme_of("learned").embed(torch.zeros(1, 2, 32), torch.tensor([-1, 0]))
+
+
+def test_a_fraction_lies_between_the_rows_around_it(scheme_of):
+    scheme = scheme_of("learned", length=8)
+    table, zeros = scheme.table.detach().double(), torch.zeros(1, 4, 32)
+    pos = torch.tensor([0.25, 3.5, 6.0, 6.9])
+    expected = torch.stack(
+        [(1 - w) * table[i] + w * table[i + 1] for i, w in ((0, 0.25), (3, 0.5), (6, 0.0), (6, 0.9))]
+    )
+    torch.testing.assert_close(scheme.embed(zeros, pos)[0].double(), expected, atol=1e-8, rtol=0)
+    whole = torch.tensor([0, 3, 7, 7])
+    assert torch.equal(scheme.embed(zeros, whole.float()), scheme.embed(zeros, whole))
+    for wrong in (7.5, -0.5):
+        with pytest.raises(ValueError, match="0 to 7"):
+            scheme.embed(zeros[:, :1], torch.tensor([wrong]))

@@ -4,10 +4,9 @@ Shape letters, here and in `model`: B batch, Q queries, S keys seen, D width, H 
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Num
+from jaxtyping import Float, Num
 from torch import Tensor, nn
 
 
@@ -35,6 +34,9 @@ class Scheme(nn.Module):
     """Position numbers from here on are undefined (a learned table's size); None where every number is defined."""
     length_dependent: bool = False
     """The output at i depends on the total length, so windows of different lengths may not share a batch."""
+
+    causal_only: bool = False
+    """It makes sense under a causal mask alone: of keys that come after the query it says nothing sensible."""
 
     def __init__(self, dims: Dims):
         super().__init__()
@@ -84,40 +86,3 @@ class DistanceBias(Scheme):
         distance = (q_pos.unsqueeze(-1) - k_pos.unsqueeze(-2)).to(torch.float32)
         with torch.autocast(distance.device.type, enabled=False):
             return self.of_distance(distance).movedim(0, -3)
-
-
-class Kept(NamedTuple):
-    """What a `ContentScheme` kept per token: of the queries (B,Q,…) and of all the keys (B,S,…)."""
-
-    q: Tensor
-    k: Tensor
-
-
-class ContentScheme(Scheme):
-    """A scheme that needs more than positions: it transforms the logits, block of queries by block of queries."""
-
-    def keep(
-        self, x: Float[Tensor, "B Q D"], last: Float[Tensor, "B 1 *kept"] | None
-    ) -> Float[Tensor, "B Q *kept"] | None:
-        """What to keep per token of a chunk, from its layer's normed input; `last` is what the token before it kept.
-
-        The cache stores and evicts it with the keys. None where nothing is kept.
-        """
-        return None
-
-    def scores(
-        self,
-        s: Float[Tensor, "B H Q S"],
-        q: Float[Tensor, "B H Q K"],
-        k: Float[Tensor, "B H S K"],
-        kept: Kept | None,
-        q_pos: Num[Tensor, "*batch Q"],
-        k_pos: Num[Tensor, "*batch S"],
-        visible: Bool[Tensor, "*sight Q S"],
-    ) -> Float[Tensor, "B H Q S"]:
-        """The logits of a block of queries: `s` is q·k / sqrt(K) plus the bias, float32, the future included.
-
-        q and k are as `rotate` left them, k repeated to all heads. What is not `visible` is masked afterwards, but must
-        not flow into what is.
-        """
-        return s

@@ -18,8 +18,16 @@ class Learned(Scheme):
         self.table = nn.Parameter(torch.empty(dims.horizon, dims.width).normal_(std=std))
 
     def embed(self, x, pos):
-        """Add the row of each position. Raises ValueError past the horizon, and below 0."""
-        for end in map(int, pos.aminmax()):
+        """Add the row of each position; of a fraction, the mean of the rows around it, weighted by nearness.
+
+        Raises ValueError past the horizon, and below 0.
+        """
+        below, above = pos.floor().long(), pos.ceil().long()
+        for end in (int(below.min()), int(above.max())):
             if not 0 <= end < self.horizon:
                 raise ValueError(f"learned positions are 0 to {self.horizon - 1}, got {end}: undefined")
-        return x + self.table[pos].to(x.dtype)
+        rows = self.table[below]
+        if pos.is_floating_point():
+            with torch.autocast(x.device.type, enabled=False):
+                rows = torch.lerp(rows.float(), self.table[above].float(), (pos - below).float().unsqueeze(-1))
+        return x + rows.to(x.dtype)
