@@ -46,3 +46,23 @@ def test_positions_may_jump_between_chunks(model_of):
         return pieces
 
     assert (read(0) - read(20)).abs().max() > 1e-2
+
+
+def test_evicted_slots_are_gone_and_the_others_move_up():
+    cache, k, kept = Cache(1), torch.randn(2, 2, 5, 4), torch.randn(2, 5, 3)
+    cache.arrive(torch.tensor([0, 7, 8, 20, 21]), torch.ones(2, 5, dtype=torch.bool))
+    cache.extend(0, k, -k, kept)
+    cache.retain(torch.tensor([0, 3]))
+    assert len(cache) == 2 and cache.pos.tolist() == [0, 20] and cache.order.tolist() == [[0, 3]] * 2
+    left = cache.extend(0, *2 * [torch.empty(2, 2, 0, 4)], torch.empty(2, 0, 3))
+    assert all(map(torch.equal, left, (k[:, :, [0, 3]], -k[:, :, [0, 3]], kept[:, [0, 3]])))
+
+
+def test_what_the_last_token_kept_outlives_its_eviction():
+    """A cumulated gate goes on from the token read last, whether or not its key is still there."""
+    cache, k, kept = Cache(1), torch.randn(2, 2, 5, 4), torch.randn(2, 5, 3)
+    assert cache.last_kept(0) is None
+    cache.arrive(torch.arange(5))
+    cache.extend(0, k, k, kept)
+    cache.retain(torch.tensor([0, 1]))
+    assert torch.equal(cache.last_kept(0), kept[:, -1:])

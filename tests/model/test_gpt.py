@@ -138,3 +138,21 @@ def test_sizes_that_do_not_fit_are_refused_in_one_line(wrong, key):
     with pytest.raises(ValueError, match=rf"^{re.escape(key)}\b.+") as raised:
         GPTConfig(**{**SIZES, **wrong})
     assert "\n" not in str(raised.value)
+
+
+def test_hidden_keys_are_not_seen(model_of, tokens):
+    """Hiding a token from all later ones is as if it had never been there, but for the others' positions."""
+    model, hidden = model_of("alibi"), torch.zeros(9, 9, dtype=torch.bool)
+    hidden[4:, 3] = True
+    left = [at for at in range(9) if at != 3]
+    seen = model(tokens, POS, hidden_keys=hidden)[:, left]
+    torch.testing.assert_close(seen, model(tokens[:, left], POS[left]), atol=1e-5, rtol=0)
+
+
+def test_the_scale_is_the_models_and_drawn_from_no_seed(config_of):
+    plain, scaled = (build.model_of(config_of("rope", logit_scale=s), vocab=97) for s in (None, "ssmax"))
+    weights = scaled.state_dict()
+    assert weights.keys() - plain.state_dict().keys() == {"scale.s"} and weights["scale.s"].shape == (4,)
+    assert all(torch.equal(weights[key], weight) for key, weight in plain.state_dict().items())
+    counts = [model.parameter_counts() for model in (plain, scaled)]
+    assert counts[1]["total"] - counts[0]["total"] == 4 and counts[0]["scheme"] == counts[1]["scheme"] == 0

@@ -18,6 +18,7 @@ class Cache:
         self._k: list[Tensor | None] = [None] * layers
         self._v: list[Tensor | None] = [None] * layers
         self._kept: list[Tensor | None] = [None] * layers
+        self._last: list[Tensor | None] = [None] * layers
 
     def __len__(self) -> int:
         """Number of tokens kept."""
@@ -44,12 +45,12 @@ class Cache:
         """Append a chunk's keys and values (B,G,Q,K), and what its scheme keeps (B,Q,…); returns those of all slots."""
         self._k[layer], self._v[layer] = _joined(self._k[layer], k, dim=2), _joined(self._v[layer], v, dim=2)
         self._kept[layer] = None if kept is None else _joined(self._kept[layer], kept, dim=1)
+        self._last[layer] = None if kept is None else kept[:, -1:]
         return self._k[layer], self._v[layer], self._kept[layer]
 
     def last_kept(self, layer: int) -> Tensor | None:
-        """What the token before the next chunk kept (B,1,…); None at the start."""
-        kept = self._kept[layer]
-        return None if kept is None else kept[:, -1:]
+        """What the token before the next chunk kept (B,1,…), even if it was evicted since; None at the start."""
+        return self._last[layer]
 
     def retain(self, slots: Tensor) -> None:
         """Evict all slots but these (indices, in order); the others keep their positions and move up."""

@@ -27,4 +27,5 @@ class SSMax(nn.Module):
 
     def forward(self, n: Tensor) -> Tensor:
         """(…,Q) tokens read to factors (…,H,Q,1), float32."""
+        n = n.clamp(min=1)  # padding has read nothing, and must not become NaN: 0 x NaN is what others would see of it
         return self.s.float().view(-1, 1, 1) * n.float().log().unsqueeze(-1).unsqueeze(-3)
