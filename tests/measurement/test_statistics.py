@@ -15,7 +15,8 @@ def frame(*cells):
         cell = {
             "scheme": "alibi", "variant": "", "positions": "sequential", "extension": "none", "train_length": 64,
             "data": "tiny", "split": "test", "tokens_per_document": None, "protocol": "nonoverlapping", "stride": None,
-            "reach": None, "block": None, "eval_dtype": "float32", "length": 64, "seed": 0, "status": "done",
+            "reach": None, "block": None, "eval_dtype": "float32", "draws": None, "mask_seed": None,
+            "length": 64, "seed": 0, "status": "done",
             "reason": None, "target_hash": "aa", "mean": 3.0, "targets": [100], **cell,
         }  # fmt: skip
         cell.setdefault("run", f"{cell['scheme']}-{cell['variant']}-s{cell['seed']}")

@@ -64,14 +64,14 @@ def counting(*sizes):
 
 def measured(model, protocol, texts, cut=None, train_length=16, tokens_per_batch=2048):
     reader = sweep.Reader(
-        model, Sequential().numbers, BOS, np.ones(model.vocab, dtype=np.int64), train_length,
+        model, Sequential(), BOS, np.ones(model.vocab, dtype=np.int64), train_length,
         tokens_per_batch=tokens_per_batch,
     )  # fmt: skip
     return reader.measure(Plan(protocol, texts, cut), Extension())
 
 
 def rows_of(*args, **options):
-    rows, status, reason = measured(*args, **options)
+    rows, status, reason, _ = measured(*args, **options)
     assert (status, reason) == ("done", None)
     return rows
 
@@ -206,7 +206,7 @@ def test_the_head_may_score_in_chunks(monkeypatch):
 def test_progress_hears_of_every_token_fed():
     plan, heard = Plan(Sliding(16, 4), counting(50, 9), None), []
     model = counter(52, lambda target, context: torch.ones(()))
-    reader = sweep.Reader(model, Sequential().numbers, BOS, np.ones(52, dtype=np.int64), 16)
+    reader = sweep.Reader(model, Sequential(), BOS, np.ones(52, dtype=np.int64), 16)
     reader.measure(plan, Extension(), heard.append)
     assert sum(heard) == plan.account()["tokens_fed"]
 
@@ -217,9 +217,9 @@ def test_bytes_are_those_of_the_scored_text(tmp_path):
     tokenizer = load_or_train(Recipe("bytes"), Corpus("c", [str(tmp_path / "c.txt")]), tmp_path)
     words, tokens = vocabulary(tokenizer), np.array(tokenizer.encode(text).ids)
     model = Stub(words.size, lambda tokens, context: torch.zeros(*tokens.shape, words.size))
-    reader = sweep.Reader(model, Sequential().numbers, words.bos, words.token_bytes, 16)
+    reader = sweep.Reader(model, Sequential(), words.bos, words.token_bytes, 16)
     for cut in (None, 50):
-        rows, _, _ = reader.measure(Plan(NonOverlapping(16), [Text("c", tokens)], cut), Extension())
+        rows, *_ = reader.measure(Plan(NonOverlapping(16), [Text("c", tokens)], cut), Extension())
         scored = tokenizer.decode(tokens[: cut or len(tokens)].tolist())
         assert rows.bytes.sum() == len(scored.encode())
         assert rows.nll.sum() == pytest.approx(rows.targets.sum() * np.log(words.size), rel=1e-6)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from lengthlab.model import GPT, GPTConfig, Sequential
+from lengthlab.model.positions import Interpolated, Offset, PoSE, Randomized
 from lengthlab.schemes import Dims
 from lengthlab.schemes.learned import Learned
 from lengthlab.schemes.nope import NoPE
@@ -21,9 +22,9 @@ GOOD = {
 }  # fmt: skip
 
 
-def model_of(scheme=NoPE, seed=0, **options):
+def model_of(scheme=NoPE, seed=0, horizon=LENGTH, **options):
     config = GPTConfig(layers=2, width=16, heads=2, **options)
-    model = GPT(config, VOCAB, scheme(Dims(16, 2, 8, 2, LENGTH, LENGTH)))
+    model = GPT(config, VOCAB, scheme(Dims(16, 2, 8, 2, LENGTH, horizon)))
     model.initialise(seed)
     return model
 
@@ -38,11 +39,11 @@ def validation(length=LENGTH):
     return list(islice(Batches(documents(1), 0, length, 0).batches(8), 2))
 
 
-def steps(model, seed=0, data=None, held_out=None, **changes):
+def steps(model, seed=0, data=None, held_out=None, positions=None, **changes):
     """The rows of a whole training."""
     settings = TrainSettings(**{**GOOD, **changes})
     batches = data or Batches(documents(), 0, settings.length, seed).batches(settings.batch)
-    return fit(model, Sequential().numbers, batches, held_out or [], settings, seed, torch.float32)
+    return fit(model, positions or Sequential(), batches, held_out or [], settings, seed, torch.float32)
 
 
 def without_time(rows):
@@ -170,6 +171,56 @@ def test_the_loss_is_nats_per_token_and_validation_its_mean():
         logp = model(tokens[:, :-1], torch.arange(LENGTH)).double().log_softmax(-1)
         expected.append(-logp.gather(-1, tokens[:, 1:, None]).mean().item())
     assert row["val_loss"] == pytest.approx(np.mean(expected), abs=1e-5)
+
+
+def numbers_seen(model, positions, **options):
+    """The numbers of each forward of a training, and whether it was one of training."""
+    seen = []
+    handle = model.register_forward_pre_hook(lambda model, args: seen.append((model.training, args[1].tolist())))
+    list(steps(model, positions=positions, **options))
+    handle.remove()
+    return seen
+
+
+DRAWN = {"randomized": Randomized(max=32), "offset": Offset(max_offset=24), "pose": PoSE(max=32)}
+
+
+@pytest.mark.parametrize("positions", DRAWN.values(), ids=DRAWN)
+def test_every_scheme_has_the_same_draws_at_a_seed_and_another_at_every_step(positions):
+    options = {"steps": 12, "held_out": validation(), "validate_every": 5, "seed": 3}
+    seen = [numbers_seen(model_of(scheme, horizon=32), positions, **options) for scheme in (NoPE, Learned)]
+    assert seen[0] == seen[1]
+    of_training = [tuple(numbers) for training, numbers in seen[0] if training]
+    assert len(of_training) == 12 and len(set(of_training)) > 8
+    other = numbers_seen(model_of(), positions, **{**options, "seed": 4})
+    assert of_training != [tuple(numbers) for training, numbers in other if training]
+    held_out = {tuple(numbers) for training, numbers in seen[0] + other if not training}
+    assert len(held_out) == 1  # one draw for all steps and seeds
+    if not positions.random:
+        assert held_out == {tuple(range(LENGTH))}
+
+
+@pytest.mark.parametrize(
+    "positions", [Randomized(max=LENGTH), Offset(max_offset=0), PoSE(max=LENGTH), Interpolated(scale=1.0)],
+    ids=lambda positions: type(positions).__name__,
+)  # fmt: skip
+def test_without_room_training_is_that_of_sequential_numbers_bit_for_bit(positions):
+    models = [model_of(Learned, dropout=0.1) for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    options = {"steps": 4, "held_out": validation(), "validate_every": 2}
+    rows = [
+        without_time(steps(model, positions=way, **options))
+        for model, way in zip(models, (None, positions), strict=True)
+    ]
+    assert rows[0] == rows[1]
+    assert same(weights(models[0]), weights(models[1]))
+
+
+def test_a_random_training_again_is_the_same_to_the_last_bit():
+    models = [model_of(Learned, horizon=32) for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    first, second = (without_time(steps(model, positions=Randomized(max=32), steps=6)) for model in models)
+    assert first == second and same(weights(models[0]), weights(models[1]))
 
 
 @pytest.mark.parametrize("poison", [math.nan, math.inf])

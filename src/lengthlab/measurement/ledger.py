@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lengthlab.measurement.protocols import Protocol, SameTarget, Window
+from lengthlab.measurement.protocols import MaskedNonOverlapping, Protocol, SameTarget, Window
 
 PART = 1024
 """Tokens of a segment of a document: rows are never summed across two of them."""
@@ -48,7 +48,21 @@ class Plan:
             Placed(index, window)
             for index, text in enumerate(self.texts)
             for window in self.protocol.windows(self.kept(text))
+            if not self._is_masked or self.targets(Placed(index, window)).size
         ]
+
+    def targets(self, placed: Placed) -> np.ndarray:
+        """Indices t, in order, of the targets x_t that a window scores."""
+        window = placed.window
+        if not self._is_masked:
+            return np.arange(window.first, window.stop + 1)
+        chosen = self._chosen[placed.document]
+        return chosen[slice(*np.searchsorted(chosen, [window.first, window.stop]))]
+
+    def contexts(self, placed: Placed) -> np.ndarray:
+        """The context of each of them: how many tokens the model sees to predict it."""
+        targets = self.targets(placed)
+        return np.full_like(targets, placed.window.fed) if self._is_masked else targets - placed.window.start
 
     @property
     def tokens_to_feed(self) -> int:
@@ -61,8 +75,8 @@ class Plan:
         Of a cell that is not `done` nothing counts as scored: its targets are dropped, and the status is the reason.
         """
         read = self.windows if status == "done" else []
-        scored = sum(placed.window.scored for placed in read)
-        contexts = sum(_contexts(placed.window) for placed in read)
+        scored = sum(self.targets(placed).size for placed in read)
+        contexts = sum(int(self.contexts(placed).sum()) for placed in read)
         return {
             "windows": len(read),
             "tokens_fed": sum(placed.window.fed for placed in read),
@@ -77,23 +91,24 @@ class Plan:
     def _dropped(self, status: str) -> dict[str, int]:
         scored = Counter()
         for placed in self.windows:
-            scored[placed.document] += placed.window.scored
+            scored[placed.document] += self.targets(placed).size
         dropped = Counter({} if status == "done" else {status: scored.total()})
         for index, text in enumerate(self.texts):
             kept = self.kept(text)
             dropped["past tokens_per_document"] += len(text.tokens) - kept
             too_short = isinstance(self.protocol, SameTarget) and kept < self.protocol.reach
-            dropped["document shorter than reach" if too_short else "between blocks"] += kept - scored[index]
+            rest = "not masked" if self._is_masked else "between blocks"
+            dropped["document shorter than reach" if too_short else rest] += kept - scored[index]
         return {reason: count for reason, count in dropped.items() if count}
 
     def _target_hash(self) -> str:
         """sha256 over the sorted (document id, target index, token id) of the targets that the protocol scores."""
         digest = hashlib.sha256()
         for index in sorted(range(len(self.texts)), key=lambda i: self.texts[i].id):
-            spans = [placed.window for placed in self._of_document.get(index, ())]
-            if not spans:
+            windows = self._of_document.get(index, ())
+            if not windows:
                 continue
-            targets = np.sort(np.concatenate([np.arange(w.first, w.stop + 1) for w in spans]))
+            targets = np.sort(np.concatenate([self.targets(placed) for placed in windows]))
             digest.update(self.texts[index].id.encode() + b"\0" + len(targets).to_bytes(8, "little"))
             pairs = np.stack((targets, self.texts[index].tokens[targets - 1].astype(np.int64)), axis=1)
             digest.update(np.ascontiguousarray(pairs, dtype="<i8").tobytes())
@@ -106,11 +121,14 @@ class Plan:
             groups.setdefault(placed.document, []).append(placed)
         return groups
 
+    @property
+    def _is_masked(self) -> bool:
+        return isinstance(self.protocol, MaskedNonOverlapping)
 
-def _contexts(window: Window) -> int:
-    """Sum of the contexts of a window's scored targets."""
-    low, high = window.first - window.start, window.fed
-    return (low + high) * (high - low + 1) // 2
+    @cached_property
+    def _chosen(self) -> list[np.ndarray]:
+        """The masked tokens of every document."""
+        return [self.protocol.masking.chosen(text.id, self.kept(text)) for text in self.texts]
 
 
 def edges(longest: int, train_length: int) -> np.ndarray:

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+from lengthlab.measurement.masking import Masking
+
 
 class Window(NamedTuple):
     """One forward pass over a stretch of one document."""
@@ -113,7 +115,30 @@ class SameTarget:
             yield Window(stop - self.length, stop, stop - self.block + 1)
 
 
-Protocol = NonOverlapping | Sliding | SameTarget
+@dataclass(frozen=True)
+class MaskedNonOverlapping:
+    """For bidirectional models: disjoint windows of the stream x_0 … x_N, of which the masked tokens are scored.
+
+    The exponential of their mean nll is a pseudo-perplexity, not to be compared with a causal model's. A target's
+    context is the whole window.
+    """
+
+    length: int
+    masking: Masking
+    name: ClassVar[str] = "masked_nonoverlapping"
+
+    @property
+    def options(self) -> dict[str, float]:
+        """The share of masked tokens; their seed is the cell's `mask_seed`."""
+        return {"rate": self.masking.rate}
+
+    def windows(self, tokens: int) -> Iterator[Window]:
+        """The windows of a document of `tokens` tokens; `stop` is the first token that is not fed."""
+        for start in range(0, tokens + 1 if tokens else 0, self.length):
+            yield Window(start, min(start + self.length, tokens + 1), max(1, start))
+
+
+Protocol = NonOverlapping | Sliding | SameTarget | MaskedNonOverlapping
 NAMES = tuple(protocol.name for protocol in (NonOverlapping, Sliding, SameTarget))
 
 
@@ -126,6 +151,7 @@ class Sweep:
     stride: int | None = None  # None: half of each length
     reach: int | None = None  # None: the longest length
     block: int | None = None  # None: 16, or a quarter of the shortest length where that is less
+    masking: Masking | None = None  # of a bidirectional model; None: causal
 
     def __post_init__(self):
         for name in self.protocols:
@@ -136,6 +162,11 @@ class Sweep:
         if self.reach is not None and self.reach < self.lengths[-1]:
             raise ValueError(
                 f"reach={self.reach} is shorter than the longest length {self.lengths[-1]}; use at least that"
+            )
+        if self.masking is not None and set(self.protocols) != {NonOverlapping.name}:
+            raise ValueError(
+                f"protocols={list(self.protocols)}: a bidirectional model (model.causal=false) is read by one alone; "
+                "use 'eval.protocols=[nonoverlapping]'"
             )
         self.cells()
 
@@ -150,7 +181,7 @@ class Sweep:
 
     def _cell(self, name: str, length: int) -> Protocol:
         if name == NonOverlapping.name:
-            return NonOverlapping(length)
+            return NonOverlapping(length) if self.masking is None else MaskedNonOverlapping(length, self.masking)
         if name == Sliding.name:
             return Sliding(length, max(1, length // 2) if self.stride is None else self.stride)
         reach = self.lengths[-1] if self.reach is None else self.reach

@@ -5,7 +5,7 @@ import pandas as pd
 
 CURVE = [
     "scheme", "variant", "positions", "extension", "train_length", "data", "split", "tokens_per_document",
-    "protocol", "stride", "reach", "block", "eval_dtype",
+    "protocol", "stride", "reach", "block", "eval_dtype", "draws", "mask_seed",
 ]  # fmt: skip
 """What must agree for cells to be points of one curve, seeds and lengths apart. `variant` names every other difference
 in how runs were trained; a null `stride` means half of each length."""

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -11,7 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lengthlab.model import GPT
+from lengthlab.model import GPT, Positions, generator_of
+from lengthlab.training.objective import IGNORED, NextToken, Objective
+
+NEXT_TOKEN = NextToken()
 
 
 @dataclass(frozen=True)
@@ -79,62 +82,76 @@ def autocast(device: torch.device, dtype: torch.dtype):
 
 def fit(
     model: GPT,
-    numbers: Callable[[int], Tensor],
+    positions: Positions,
     batches: Iterator[np.ndarray],
     validation: Iterable[np.ndarray],
     settings: TrainSettings,
     seed: int,
     dtype: torch.dtype,
+    objective: Objective = NEXT_TOKEN,
 ) -> Iterator[dict]:
     """Train in place; yields a row per step: step, tokens, loss, lr, grad_norm, seconds, val_loss (or None).
 
-    `numbers(length)` gives the positions of a block; `batches` gives (batch, length + 1) tokens. Losses are nats per
-    token. Raises Diverged, before the weights are touched, where the loss or the gradient is not finite.
+    `batches` gives (batch, length + 1) tokens; their numbers are one draw of `positions` per step, from `seed` alone:
+    the same for every scheme. Validation reads as evaluation does, with one draw that never changes. Losses are nats
+    per token. Raises Diverged, before the weights are touched, where the loss or the gradient is not finite.
     """
     device = model.embedding.weight.device
-    optimizer = torch.optim.AdamW(
-        _groups(model, settings.weight_decay), lr=settings.lr, betas=settings.betas, fused=True
-    )
+    optimizer = torch.optim.AdamW(_groups(model, settings.weight_decay), betas=settings.betas, fused=True)
     torch.manual_seed(seed)  # dropout: not shifted by what a scheme drew when it was made
-    pos, validation = numbers(settings.length).to(device), list(validation)
+    validation, draws, masks = list(validation), generator_of(seed), generator_of(seed)
+    held_out_pos = positions.numbers(settings.length, generator_of(0)).to(device)
     model.train()
     start = time.perf_counter()
     for step in range(settings.steps):
         rate = settings.rate(step)
         for group in optimizer.param_groups:
             group["lr"] = rate
-        loss = _loss(model, next(batches), pos, dtype)
-        loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
-        if not math.isfinite(loss.item()) or not math.isfinite(norm.item()):
-            raise Diverged(f"the loss became {loss.item()} (gradient norm {norm.item()}) at step {step + 1}")
+        pos = positions.training(settings.length, draws).to(device)
+        inputs, targets = objective.pair(torch.from_numpy(next(batches)), masks)
+        loss, norm = _gradient(model, inputs, targets, pos, settings.clip, dtype)
+        if not math.isfinite(loss) or not math.isfinite(norm):
+            raise Diverged(f"the loss became {loss} (gradient norm {norm}) at step {step + 1}")
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         row = {
-            "step": step + 1, "tokens": (step + 1) * settings.tokens_per_step, "loss": loss.item(), "lr": rate,
-            "grad_norm": norm.item(), "seconds": time.perf_counter() - start, "val_loss": None,
+            "step": step + 1, "tokens": (step + 1) * settings.tokens_per_step, "loss": loss, "lr": rate,
+            "grad_norm": norm, "seconds": time.perf_counter() - start, "val_loss": None,
         }  # fmt: skip
         last = step + 1 == settings.steps
         if validation and settings.validate_every and ((step + 1) % settings.validate_every == 0 or last):
-            row["val_loss"] = validate(model, validation, pos, dtype)
+            row["val_loss"] = validate(model, validation, held_out_pos, dtype, objective)
         yield row
     model.eval()
 
 
 @torch.no_grad()
-def validate(model: GPT, batches: list[np.ndarray], pos: Tensor, dtype: torch.dtype) -> float:
+def validate(
+    model: GPT, batches: list[np.ndarray], pos: Tensor, dtype: torch.dtype, objective: Objective = NEXT_TOKEN
+) -> float:
     """Mean loss over the given batches of equal size, nats per token; the model is left in training mode."""
     model.eval()
-    loss = sum(_loss(model, batch, pos, dtype).item() for batch in batches) / len(batches)
+    masks = generator_of(0)
+    pairs = (objective.pair(torch.from_numpy(batch), masks) for batch in batches)
+    loss = sum(_loss(model, *pair, pos, dtype).item() for pair in pairs) / len(batches)
     model.train()
     return loss
 
 
-def _loss(model: GPT, batch: np.ndarray, pos: Tensor, dtype: torch.dtype) -> Tensor:
-    tokens = torch.from_numpy(batch).to(pos.device)
+def _gradient(
+    model: GPT, inputs: Tensor, targets: Tensor, pos: Tensor, clip: float, dtype: torch.dtype
+) -> tuple[float, float]:
+    """Loss and gradient norm of a batch; the gradient, clipped, is left on the parameters."""
+    loss = _loss(model, inputs, targets, pos, dtype)
+    loss.backward()
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+    return loss.item(), norm.item()
+
+
+def _loss(model: GPT, inputs: Tensor, targets: Tensor, pos: Tensor, dtype: torch.dtype) -> Tensor:
     with autocast(pos.device, dtype):
-        logits = model(tokens[:, :-1], pos)
-    return F.cross_entropy(logits.flatten(0, 1).float(), tokens[:, 1:].flatten())
+        logits = model(inputs.to(pos.device), pos)
+    return F.cross_entropy(logits.flatten(0, 1).float(), targets.to(pos.device).flatten(), ignore_index=IGNORED)
 
 
 def _groups(model: GPT, weight_decay: float) -> list[dict]:
