@@ -23,6 +23,12 @@ def test_every_option_composes_and_is_named_as_its_file(option):
     assert config[group].get("name", name) == name
 
 
+def test_audit_has_every_key_of_train():
+    """So that a run's command line can be audited with its first word changed."""
+    keys = [compose.keys_of(compose.jobs_of(compose.parse(name, []))[0].config) for name in ("config", "audit")]
+    assert keys[0] == keys[1]
+
+
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_an_experiment_opens_with_its_own_command(experiment):
     lines = (CONF / "experiment" / f"{experiment}.yaml").read_text().splitlines()

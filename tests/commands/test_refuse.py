@@ -8,10 +8,12 @@ import pytest
 from lengthlab.study import Run
 
 BAD = {
-    "scheme=alibii": ["scheme=alibii", "did you mean alibi?"],
+    "scheme=alibii": ["scheme=alibii", "did you mean alibi"],
     "model=nanoo": ["model=nanoo", "did you mean nano?"],
     "data=libary": ["data=libary", "did you mean library?"],
-    "extension=nothing": ["extension=nothing", "valid: none"],
+    "extension=yarm": ["extension=yarm", "did you mean yarn?"],
+    "scheme=alibi extension=yarn": ["extension=yarn", "does not fit", "scheme=alibi"],
+    "scheme=rope extension=pi extension.factor=0.5": ["extension.factor=0.5"],
     "experiment=quickstrt": ["experiment=quickstrt", "did you mean quickstart?"],
     "train.stepz=3": ["train.stepz", "train.steps"],
     "trian.steps=3": ["trian.steps", "train.steps"],
@@ -126,7 +128,7 @@ def test_every_job_of_a_sweep_is_looked_at_before_the_first_runs(lengthlab, tmp_
     [
         ([], ["run", "run=results/STUDY/RUN"]),
         (["run=nowhere"], ["run=nowhere", "not a run"]),
-        (["run={run}", "extension=yarn"], ["extension=yarn"]),
+        (["run={run}", "extension=yarn"], ["extension=yarn", "does not fit", "alibi"]),
         (["run={run}", "eval.lengths=[64,32]"], ["eval.lengths=[64, 32]"]),
         (["run={run}", "eval.lengths=[100000]", "eval.tokens_per_document=null"], ["0 of 2 test documents"]),
         (["run={run}", "train.steps=3"], ["train.steps", "no such key"]),

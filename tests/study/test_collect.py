@@ -1,5 +1,6 @@
 """One tidy frame of a study: every run's cells with what was trained and how, and the word for what differs."""
 
+import json
 from copy import deepcopy
 
 import pandas as pd
@@ -7,7 +8,7 @@ import pytest
 
 from lengthlab.measurement import summarise
 from lengthlab.study import Run, RunError, cells_of, collect, run_name
-from lengthlab.study.collect import flat, variants_of
+from lengthlab.study.collect import _labels, flat, variants_of
 
 CONFIG = {
     "scheme": {"name": "rope", "_target_": "lengthlab.schemes.rope.RoPE", "base": 10000.0},
@@ -186,3 +187,19 @@ def test_fingerprints_are_shortened():
 
 def test_flat_is_dotted_and_lists_are_json():
     assert flat({"a": {"b": {"c": 1}}, "d": [1, "x"], "e": None}) == {"a.b.c": 1, "d": '[1, "x"]', "e": None}
+
+
+def test_namesakes_are_told_apart_and_others_keep_their_name():
+    """Two corpora called local, or one extension with two factors, are never joined to one curve."""
+    identities = [
+        {"name": "local", "corpus": "a" * 64},
+        {"name": "local", "corpus": "b" * 64},
+        {"name": "sotu", "corpus": "c" * 64},
+        {"name": "pi", "factor": 2},
+        {"name": "pi", "factor": "auto"},
+        {"name": "none"},
+    ]
+    labels = _labels([json.dumps(identity) for identity in identities])
+    assert list(labels.values()) == [
+        "local (corpus=aaaaaa)", "local (corpus=bbbbbb)", "sotu", "pi (factor=2)", "pi (factor=auto)", "none",
+    ]  # fmt: skip

@@ -7,6 +7,7 @@ from lengthlab.commands.classes import called, made
 from lengthlab.commands.compose import Refusal
 from lengthlab.commands.main import nearest
 from lengthlab.data import Corpus, Recipe
+from lengthlab.measurement.masking import Masking
 from lengthlab.measurement.protocols import Sweep, with_train_length
 from lengthlab.study import training_part
 
@@ -28,9 +29,21 @@ def sweep_of(config: Mapping) -> Sweep:
     options = config["eval"]
     lengths = with_train_length(options["lengths"], config["train"]["length"])
     try:
-        return Sweep(lengths, tuple(options["protocols"]), options["stride"], options["reach"], options["block"])
+        return Sweep(
+            lengths,
+            tuple(options["protocols"]),
+            options["stride"],
+            options["reach"],
+            options["block"],
+            masking_of(config),
+        )
     except ValueError as error:
         raise Refusal(f"eval.{error}") from error
+
+
+def masking_of(config: Mapping) -> Masking | None:
+    """Which tokens a bidirectional model is asked for in evaluation; None for a causal one."""
+    return Masking(config["eval"]["mask_seed"]) if config["model"].get("causal") is False else None
 
 
 def training_of(config: Mapping) -> dict:
@@ -100,9 +113,22 @@ def model_of(config: Mapping, vocab: int, beside: Path | None = None):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config["seed"])
         scheme = scheme_of(config, beside)
-        model = GPT(gpt_config_of(config), vocab, scheme)
+        model = GPT(gpt_config_of(config), vocab + (mask_of(config, vocab) is not None), scheme)
     model.initialise(config["seed"])
     return model
+
+
+def mask_of(config: Mapping, vocab: int) -> int | None:
+    """The id of the mask token of a bidirectional model, after the tokenizer's own; None for a causal one."""
+    return vocab if config["model"].get("causal") is False else None
+
+
+def objective_of(config: Mapping, vocabulary):
+    """What training asks of a block."""
+    from lengthlab.training import MaskedToken, NextToken
+
+    mask = mask_of(config, vocabulary.size)
+    return NextToken() if mask is None else MaskedToken(mask, vocabulary.bos)
 
 
 def gpt_config_of(config: Mapping):
@@ -130,9 +156,14 @@ def scheme_of(config: Mapping, beside: Path | None = None):
 
 def positions_of(config: Mapping):
     """Which number each token carries."""
-    from lengthlab.model import Sequential
+    from lengthlab.model import Positions
 
-    return made("positions", config["positions"], "lengthlab.model.positions", Sequential, None)
+    return made("positions", config["positions"], "lengthlab.model.positions", Positions, None)
+
+
+def draws_of(config: Mapping) -> dict | None:
+    """{count, seed} of the draws with which a cell is read; None where evaluation draws no positions."""
+    return {"count": config["eval"]["position_draws"], "seed": 0} if positions_of(config).random else None
 
 
 def extension_of(config: Mapping, scheme):

@@ -3,12 +3,17 @@
 import re
 import sys
 from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from hydra import compose, initialize_config_dir
+from hydra import compose, version
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-from hydra._internal.utils import get_args_parser
+from hydra._internal.hydra import Hydra
+from hydra._internal.utils import create_config_search_path, get_args_parser
+from hydra.core.config_search_path import SearchPathQuery
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException
@@ -22,6 +27,17 @@ from lengthlab.commands.main import nearest
 PACKAGE = Path(lengthlab.__file__).parent
 CONF = next(path for path in (PACKAGE / "conf", PACKAGE.parents[1] / "conf") if path.is_dir())
 """The configs: inside an installed package, or at the root of a checkout."""
+
+
+def _longest(*, _root_: DictConfig) -> int | None:
+    """`${lengthlab.longest:}`: the longest length that a job reads; None where eval.lengths are none, said later."""
+    try:
+        return max(int(length) for length in (*_root_.eval.lengths, _root_.train.length))
+    except (TypeError, ValueError):
+        return None
+
+
+OmegaConf.register_new_resolver("lengthlab.longest", _longest, replace=True)
 
 
 class Refusal(UserError):
@@ -79,31 +95,46 @@ def parse(config_name: str, words: list[str]) -> CommandLine:
 
 def jobs_of(line: CommandLine) -> list[Job]:
     """The config of every job that Hydra will run. Raises Refusal for an unknown name or key, before any work."""
-    search = [f"hydra.searchpath=[file://{line.config_dir}]"] if line.config_dir else []
-    with initialize_config_dir(str(CONF), version_base="1.3"):
+    name, words = line.config_name, line.args.overrides
+    with _hydra(line.config_dir) as parser:
         try:
-            overrides = OverridesParser.create().parse_overrides(line.args.overrides)
+            overrides = parser.parse_overrides(words)
         except HydraException as error:
             raise Refusal(f"{_first_line(error)}; a list wants quotes: 'eval.lengths=[64,128]'") from error
         for override in overrides:
             if override.is_add() or override.is_delete() or override.is_force_add():
                 raise Refusal(f"{override.input_line}: keys can be set, not added or removed (no +, ++ or ~)")
-        fixed = [o.input_line for o in overrides if not o.is_sweep_override()]
-        base = _compose(line.config_name, search, fixed, hydra=True)
+        base = _compose(name, [o.input_line for o in overrides if not o.is_sweep_override()], hydra=True)
         if not (line.args.multirun or str(base.hydra.get("mode")).endswith("MULTIRUN")):
             swept = next((o.input_line for o in overrides if o.is_sweep_override()), None)
             if swept:
                 raise Refusal(f"{swept}: several values for one run; add -m to run a sweep")
-            return [Job(tuple(line.args.overrides), _compose(line.config_name, search, line.args.overrides))]
+            return [Job(tuple(words), _compose(name, words))]
         params = [f"{key}={value}" for key, value in (base.hydra.sweeper.get("params") or {}).items()]
-        overrides = OverridesParser.create().parse_overrides([*params, *line.args.overrides])
-        (jobs,) = BasicSweeper.split_arguments(overrides, max_batch_size=None)
-        return [Job(tuple(job), _compose(line.config_name, search, job)) for job in jobs]
+        try:
+            (jobs,) = BasicSweeper.split_arguments(parser.parse_overrides([*params, *words]), max_batch_size=None)
+        except HydraException as error:
+            raise Refusal(_first_line(error)) from error
+        return [Job(tuple(job), _compose(name, job)) for job in jobs]
 
 
-def _compose(name: str, search: list[str], overrides: list[str], hydra: bool = False) -> DictConfig:
+@contextmanager
+def _hydra(config_dir: Path | None) -> Iterator[OverridesParser]:
+    """Hydra with the search path of its own main, ready to compose; gives the parser of overrides."""
+    version.setbase("1.3")
+    path = create_config_search_path(str(CONF))
+    if config_dir:
+        path.prepend("command-line", f"file://{config_dir}", SearchPathQuery(provider="schema"))
+    GlobalHydra.instance().clear()
     try:
-        return compose(name, [*search, *overrides], return_hydra_config=hydra)
+        yield OverridesParser.create(Hydra.create_main_hydra2("lengthlab", path).config_loader)
+    finally:
+        GlobalHydra.instance().clear()
+
+
+def _compose(name: str, overrides: list[str], hydra: bool = False) -> DictConfig:
+    try:
+        return compose(name, list(overrides), return_hydra_config=hydra)
     except (HydraException, OmegaConfBaseException) as error:
         raise Refusal(_explain(name, overrides, error)) from error
 

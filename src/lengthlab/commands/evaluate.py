@@ -112,8 +112,8 @@ def identity_of(config: Mapping, text: TextSource, protocol) -> dict:
         "documents": "separate",
         "bos": "before each document",
         "positions": dict(config["positions"]),
-        "position_draws": None,
-        "mask_seed": None,
+        "position_draws": build.draws_of(config),
+        "mask_seed": options["mask_seed"] if config["model"].get("causal") is False else None,
         "dtype": options["dtype"],
         "train_length": config["train"]["length"],
     }
@@ -124,14 +124,18 @@ def _reader(config: Mapping, text: TextSource, model):
 
     from lengthlab.measurement.sweep import Reader
 
+    draws = build.draws_of(config) or {"count": 1, "seed": 0}
     return Reader(
         model,
-        build.positions_of(config).numbers,
+        build.positions_of(config),
         text.vocabulary.bos,
         text.vocabulary.token_bytes,
         config["train"]["length"],
         getattr(torch, config["eval"]["dtype"]),
         config["eval"]["tokens_per_batch"],
+        draws["count"],
+        draws["seed"],
+        build.mask_of(config, text.vocabulary.size),
     )
 
 
@@ -141,9 +145,10 @@ def _measure(run: Run, identity: dict, plan, reader, extension, bar) -> None:
     before = bar.n
     with progress.measured() as cost:
         if run.record["status"] == "diverged":
-            rows, status, reason = reader.nothing("diverged", run.record["error"])
+            reading = reader.nothing("diverged", run.record["error"])
         else:
-            rows, status, reason = reader.measure(plan, extension, bar.update)
+            reading = reader.measure(plan, extension, bar.update)
     bar.update(before + plan.tokens_to_feed - bar.n)
-    outcome = {"status": status, "reason": reason, "threads": torch.get_num_threads(), **cost}
+    rows, status, reason, sd = reading
+    outcome = {"status": status, "reason": reason, "sd_over_draws": sd, "threads": torch.get_num_threads(), **cost}
     run.write_cell(cell_name(identity), rows, {**identity, **plan.account(status), **outcome})

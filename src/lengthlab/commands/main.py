@@ -10,6 +10,7 @@ COMMANDS = {
     "train": "train at one length, then sweep perplexity over the others",
     "evaluate": "read a run's weights again: another extension, protocol, length or corpus",
     "report": "figures, summary.csv and report.html of a study, from its files alone",
+    "audit": "what a run would leave untrained, and what its dtype costs: a run's own command line",
     "schemes": "table of the schemes: hook, learned parameters, paper",
 }
 USAGE = "usage: lengthlab COMMAND [key=value …] [-m] [--cfg job] [--help]\n\n" + "\n".join(

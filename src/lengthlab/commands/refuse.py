@@ -14,19 +14,31 @@ from lengthlab.study.identity import NAME
 
 def check_train(config: Mapping, beside: Path | None) -> TextSource:
     """Raises Refusal (or the rooms' own one-line errors) for what would fail; returns the tokenized text otherwise."""
-    from lengthlab.training import TrainSettings
-
-    _check_names(config)
+    check_audit(config, beside)
     _check_numbers(config)
-    called(TrainSettings, config["train"], "train")
-    build.dtype_name(config)
     _check_eval(config)
-    scheme = build.scheme_of(config, beside)
-    build.extension_of(config, scheme)
     text = TextSource.of_training(config)
     _check_training_text(config, text)
     _check_evaluation_text(config, text)
     return text
+
+
+def check_audit(config: Mapping, beside: Path | None) -> None:
+    """The part of it that needs neither text nor evaluation: the model that would be trained, and how."""
+    from lengthlab.training import TrainSettings
+
+    _check_names(config)
+    called(TrainSettings, config["train"], "train")
+    build.dtype_name(config)
+    _check_lengths(config["eval"]["lengths"])
+    scheme = build.scheme_of(config, beside)
+    if config["model"].get("causal") is False and scheme.causal_only:
+        raise Refusal(
+            f"model.causal=false: scheme={config['scheme']['name']} says nothing sensible of tokens to come; "
+            "use one for both directions (alibi_symmetric, rope, kerple_log, …)"
+        )
+    _check_extension(config, scheme)
+    _check_acts(config, scheme)
 
 
 def check_evaluate(run: Run, config: Mapping, beside: Path | None) -> None:
@@ -41,7 +53,7 @@ def check_evaluate(run: Run, config: Mapping, beside: Path | None) -> None:
     _check_eval(config)
     text = TextSource.of_run(run, config)
     model = build.model_of(config, text.vocabulary.size, beside)
-    build.extension_of(config, model.scheme)
+    _check_extension(config, model.scheme)
     if run.record["status"] == "done":
         load(run.checkpoint, model)
     _check_evaluation_text(config, text)
@@ -72,6 +84,29 @@ def _check_names(config: Mapping) -> None:
     check_name("study", config["study"])
     for group in ("scheme", "positions", "extension", "model", "data"):
         check_name(f"{group}.name", config[group]["name"])
+
+
+def _check_extension(config: Mapping, scheme) -> None:
+    """Raises Refusal for an extension that does not fit, or cannot be made for one of the lengths."""
+    extension = build.extension_of(config, scheme)
+    for length in config["eval"]["lengths"]:
+        try:
+            extension.wrap(scheme, length)
+        except ValueError as error:
+            raise Refusal(f"extension.{error}") from error
+
+
+def _check_acts(config: Mapping, scheme) -> None:
+    """Raises Refusal for a scheme that does not do what it is configured for."""
+    from lengthlab.commands.schemes import hooks_of
+    from lengthlab.training.sentinel import complaint
+
+    try:
+        found = complaint(scheme, build.gpt_config_of(config), positional=hooks_of(scheme) != "none")
+    except Exception:  # a hook that fails is the job's own failure: training meets it again, and the others go on
+        return
+    if found:
+        raise Refusal(f"scheme={config['scheme']['name']}: {found}")
 
 
 def _check_numbers(config: Mapping) -> None:
@@ -109,6 +144,18 @@ def _check_eval(config: Mapping) -> None:
             f"eval.tokens_per_document={cut} is below the {what} {longest}; "
             f"use at least {longest}, or shorter eval.lengths"
         )
+    _check_positions(config, sweep.lengths[-1])
+
+
+def _check_positions(config: Mapping, longest: int) -> None:
+    positions = build.positions_of(config)
+    # A run that is older than the key has no random positions.
+    _positive("eval.position_draws", config["eval"].get("position_draws"), optional=not positions.random)
+    try:
+        positions.training(config["train"]["length"])
+        positions.numbers(longest)
+    except ValueError as error:
+        raise Refusal(f"positions.{error}") from error
 
 
 def _check_lengths(lengths) -> None:

@@ -1,5 +1,6 @@
 """`lengthlab train …`: train at one length, then sweep the others. The logic of one job; Hydra's main is its shell."""
 
+import sys
 import time
 from itertools import islice
 from pathlib import Path
@@ -59,6 +60,9 @@ def _train_and_sweep(run: Run, config: dict, training: dict, beside: Path | None
     try:
         text = TextSource.of_training(config)
         model = build.model_of(config, text.vocabulary.size, beside).to(build.device_of(config))
+        run.write_record(audit=model.scheme.untrained())
+        for line in run.record["audit"]:
+            print(f"audit: {line}", file=sys.stderr)
         _train(run, config, text, model, tracker)
         sweep(run, config, text, model)
         tracker.cells(report.summary_of(run))
@@ -82,8 +86,8 @@ def _train(run: Run, config: dict, text: TextSource, model, tracker) -> None:
     text.tokenizer.save(str(run.tokenizer))
     rows, status, error, start = [], "done", None, time.perf_counter()
     steps = fit(
-        model, build.positions_of(config).numbers, batches.batches(settings.batch), _validation(text, settings),
-        settings, config["seed"], getattr(torch, run.record["dtype"]),
+        model, build.positions_of(config), batches.batches(settings.batch), _validation(text, settings),
+        settings, config["seed"], getattr(torch, run.record["dtype"]), build.objective_of(config, text.vocabulary),
     )  # fmt: skip
     try:
         with progress.bar(f"{run.name} train", settings.steps * settings.tokens_per_step) as bar:
