@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
-HEADLINE = ("nonoverlapping", "same_target")
+HEADLINE = ("nonoverlapping", "same_target", "masked_nonoverlapping")
 MEASURES = {"ppl": "perplexity", "ratio": "ratio to training length"}
 STYLE = {
     "font.family": "DejaVu Sans",

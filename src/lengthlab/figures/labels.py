@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-PROTOCOLS = ("nonoverlapping", "sliding", "same_target")
-# What makes a curve: points that differ in any of these (the last two may be absent) are never joined.
+PROTOCOLS = ("nonoverlapping", "sliding", "same_target", "masked_nonoverlapping")
+# What makes a curve: points that differ in any of these (of which OPTIONAL may be absent) are never joined.
 # The text names it in a label, where curves differ in it.
 CURVE = {
     "scheme": "{}",
@@ -20,7 +20,10 @@ CURVE = {
     "tokens_per_document": "{} tokens per document",
     "variant": "{}",
     "eval_dtype": "{}",
+    "draws": "{} draws",
+    "mask_seed": "mask seed {}",
 }
+OPTIONAL = ("variant", "eval_dtype", "draws", "mask_seed")
 WORDS = {"out_of_memory": "out of memory"}
 
 
@@ -77,7 +80,7 @@ def curves_of(summary: pd.DataFrame, protocol: str) -> list[Curve]:
         return []
     rows = summary[summary["protocol"] == protocol].sort_values("length", kind="stable")
     groups: dict[tuple, list[int]] = {}
-    names = [name for name in CURVE if name in rows or name not in ("variant", "eval_dtype")]
+    names = [name for name in CURVE if name in rows or name not in OPTIONAL]
     for place, values in enumerate(rows[names].itertuples(index=False)):
         groups.setdefault(tuple((pd.isna(v), "" if pd.isna(v) else v) for v in values), []).append(place)
     order = sorted(groups, key=lambda key: (key[0], key[1][1] != "none", key))

@@ -11,6 +11,7 @@ import pandas as pd
 from lengthlab.figures.colours import colour
 from lengthlab.figures.curves import degradation, save
 from lengthlab.figures.labels import CURVE, curves_of, number, printable, protocols_of, word
+from lengthlab.figures.rates import rates_of
 
 FEW = 30  # documents: below it a mean says more about these texts than about the language
 MACHINE = ("versions", "device", "dtype", "threads", "git")
@@ -28,7 +29,11 @@ def text_table(summary: pd.DataFrame, protocol: str) -> str:
         table.append([curve.label, *(cells.get(n, "") for n in lengths)])
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in table]
-    return "\n".join([*map(str.rstrip, lines), "perplexity; * training length", ""])
+    return "\n".join([*map(str.rstrip, lines), f"{_measure(protocol)}; * training length", ""])
+
+
+def _measure(protocol: str) -> str:
+    return "pseudo-perplexity" if protocol.startswith("masked") else "perplexity"
 
 
 def write_report(folder: Path, study: str, summary: pd.DataFrame, cells: pd.DataFrame, runs: list[dict]) -> Path:
@@ -131,6 +136,7 @@ def _records(runs: list[dict]) -> list[str]:
     for status, title in (("diverged", "Training diverged"), ("running", "Not finished")):
         names = [run["run"] for run in runs if run.get("status") == status]
         found += [f"{title}: {', '.join(names)}."] * bool(names)
+    found += [f"{line}." for line in sorted({line for run in runs for line in run.get("audit") or []})]
     crossing = {f"{100 * run['train_blocks_crossing']:.2g}" for run in runs if run.get("train_blocks_crossing")}
     if crossing:
         share = " to ".join(sorted({min(crossing, key=float), max(crossing, key=float)}, key=float))
@@ -168,6 +174,7 @@ def _page(study: str, summary: pd.DataFrame, cells: pd.DataFrame, runs: list[dic
         svg=Markup(drawing),
         tables=[_table(summary, protocol) for protocol in protocols_of(summary)],
         caveats=caveats(summary, cells, runs),
+        rates=rates_of(runs),
         commands=sorted({r["command"] for r in runs if r.get("command")}),
         machines=[(json.loads(machine), count) for machine, count in sorted(machines.items())],
     )

@@ -1,6 +1,7 @@
 """All cells of a study's runs, with what was trained and how, in one tidy frame."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
@@ -10,9 +11,9 @@ from lengthlab.study.runs import Run, RunError, runs_of
 
 LEDGER = [
     "status", "reason", "windows", "tokens_fed", "targets_scored", "documents_scored", "longest_context",
-    "mean_context", "target_hash", "threads", "seconds", "peak_memory_bytes",
+    "mean_context", "target_hash", "sd_over_draws", "threads", "seconds", "peak_memory_bytes",
 ]  # fmt: skip
-NOT_A_VARIANT = {"seed", "train.length", "scheme.name", "scheme._target_", "positions.name"}
+NOT_A_VARIANT = {"seed", "train.length", "scheme.name", "scheme._target_", "positions.name", "positions._target_"}
 
 
 def collect(study: str, results: Path | str = "results") -> pd.DataFrame:
@@ -29,7 +30,10 @@ def collect(study: str, results: Path | str = "results") -> pd.DataFrame:
     configs = {run.name: flat(run.record["config"]) for run in runs}
     variants = variants_of({run.name: flat(normalised(run.record.get("training", {}))) for run in runs})
     pieces = [_of_run(run, configs[run.name], variants[run.name]) for run in runs]
-    return pd.concat([piece for piece in pieces if len(piece)] or pieces[:1], ignore_index=True)
+    frame = pd.concat([piece for piece in pieces if len(piece)] or pieces[:1], ignore_index=True)
+    for column in {"extension", "data"} & set(frame):
+        frame[column] = frame[column].map(_labels(frame[column].unique()))
+    return frame
 
 
 def cells_of(frame: pd.DataFrame) -> pd.DataFrame:
@@ -72,9 +76,12 @@ def _of_run(run: Run, config: dict, variant: str) -> pd.DataFrame:
 def _ledger_columns(ledger: dict) -> dict:
     protocol, data = ledger["protocol"], ledger["data"]
     return {
-        "data": data["name"], "split": data["split"], "tokens_per_document": data["tokens_per_document"],
-        "extension": ledger["extension"]["name"], "protocol": protocol["name"], "length": ledger["length"],
+        "data": json.dumps({key: data[key] for key in ("name", "corpus")}), "split": data["split"],
+        "tokens_per_document": data["tokens_per_document"],
+        "extension": json.dumps({key: value for key, value in ledger["extension"].items() if key != "_target_"}),
+        "protocol": protocol["name"], "length": ledger["length"],
         **{key: protocol.get(key) for key in ("stride", "reach", "block")},
+        "draws": (ledger.get("position_draws") or {}).get("count"), "mask_seed": ledger.get("mask_seed"),
         "eval_dtype": ledger["dtype"], "dropped": json.dumps(ledger["dropped"]),
         **{key: ledger.get(key) for key in LEDGER},
     }  # fmt: skip
@@ -98,11 +105,30 @@ def variants_of(trainings: dict[str, dict]) -> dict[str, str]:
         groups.setdefault((training.get("scheme.name"), training.get("train.length")), []).append(run)
     variants = {}
     for runs in groups.values():
-        keys = sorted({key for run in runs for key in trainings[run]} - NOT_A_VARIANT)
-        differing = [key for key in keys if len({str(trainings[run].get(key)) for run in runs}) > 1]
+        keys = differing([trainings[run] for run in runs])
         for run in runs:
-            variants[run] = ", ".join(f"{key}={_short(trainings[run].get(key))}" for key in differing)
+            variants[run] = _said(trainings[run], [key for key in keys if key not in NOT_A_VARIANT])
     return variants
+
+
+def differing(options: list[dict]) -> list[str]:
+    """The keys, sorted, whose values are not the same in all of them."""
+    keys = sorted({key for one in options for key in one})
+    return [key for key in keys if len({str(one.get(key)) for one in options}) > 1]
+
+
+def _labels(identities: Iterable[str]) -> dict[str, str]:
+    """What to call each identity (JSON with a name): its name and, in brackets, how it differs from its namesakes."""
+    identities = {text: flat(json.loads(text)) for text in identities if isinstance(text, str)}
+    labels = {}
+    for text, one in identities.items():
+        keys = differing([other for other in identities.values() if other["name"] == one["name"]])
+        labels[text] = f"{one['name']} ({_said(one, keys)})" if keys else one["name"]
+    return labels
+
+
+def _said(options: dict, keys: list[str]) -> str:
+    return ", ".join(f"{key}={_short(options.get(key))}" for key in keys)
 
 
 def _short(value) -> str:
