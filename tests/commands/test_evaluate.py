@@ -75,3 +75,22 @@ def test_a_sweep_over_runs_and_splits_leaves_nothing_beside(lengthlab, run, tmp_
     assert {ledger["data"]["split"] for ledger in cells(run).values()} == {"train", "val", "test"}
     assert {path.name for path in tmp_path.iterdir()} == {"r"}
     assert {path.name for path in run.iterdir() if path.name.startswith(".")} == {".hydra"}
+
+
+def test_the_page_says_how_every_cell_was_made(lengthlab, run):
+    words = ["evaluate", f"run={run}", "eval.lengths=[16,64]"]
+    assert lengthlab(*words).code == 0
+    added = [ledger for ledger in cells(run).values() if ledger["length"] == 64]
+    assert {ledger["command"] for ledger in added} == {f"lengthlab evaluate run={run} 'eval.lengths=[16,64]'"}
+    assert "lengthlab train" in next(led["command"] for led in cells(run).values() if led["length"] == 32)
+
+
+def test_a_length_that_only_one_seed_has_is_partial(lengthlab, toy, tmp_path):
+    words = ["-m", "seed=0,1", "scheme=rope", *toy, f"results={tmp_path / 'two'}", "study=s"]
+    assert lengthlab("train", *words).code == 0
+    one = next((tmp_path / "two/s").glob("rope-L16-s1-*"))
+    assert lengthlab("evaluate", f"run={one}", "eval.lengths=[16,64]", "eval.protocols=[nonoverlapping]").code == 0
+    summary = pd.read_csv(tmp_path / "two/s/summary.csv").query("protocol == 'nonoverlapping'").set_index("length")
+    assert summary.status.to_dict() == {16: "done", 32: "done", 64: "partial"}
+    assert summary.seeds.to_dict() == {16: 2, 32: 2, 64: 1}
+    assert "Some seeds are missing" in (tmp_path / "two/s/report.html").read_text()

@@ -129,7 +129,7 @@ def test_a_scheme_beside_the_config_dir_is_one_file_and_one_yaml(lengthlab, tmp_
     assert len(list((folder / "eval").glob("*.json"))) == 6
     assert "soft" in lengthlab("schemes", "--config-dir", str(beside)).out
     code, _, err = lengthlab("evaluate", f"run={folder}", "eval.lengths=[16,64]")  # without it, nothing is imported
-    assert code == 2 and "soft.Soft" in err and "--config-dir" in err
+    assert code == 2 and "scheme=soft" in err and "--config-dir" in err
     assert lengthlab("evaluate", f"run={folder}", "eval.lengths=[16,64]", "--config-dir", str(beside)).code == 0
 
 
@@ -175,3 +175,60 @@ def test_the_name_does_not_depend_on_where_the_text_lies(lengthlab, tmp_path, to
         names.append(next((tmp_path / "r" / folder).glob("*/run.json")).parent.name)
     assert names[0] == names[1]
     assert Path(names[0]).name.startswith("alibi-L16-s0-")
+
+
+def test_changed_code_beside_the_config_dir_is_another_run(lengthlab, toy, tmp_path, beside):
+    words = ["scheme=soft", *toy, f"results={tmp_path / 'r'}", "study=s", "--config-dir", str(beside)]
+    assert lengthlab("train", *words).code == 0
+    (first,) = (path.parent for path in tmp_path.glob("r/s/soft-*/run.json"))
+    (beside / "soft.py").write_text(SOFT.replace("-torch", "-5 * torch"))
+    code, _, err = lengthlab("evaluate", f"run={first}", "eval.lengths=[16,64]", "--config-dir", str(beside))
+    assert code == 2 and "code" in err and "soft" in err
+    assert lengthlab("train", *words).code == 0
+    assert len(list(tmp_path.glob("r/s/soft-*/run.json"))) == 2
+
+
+@pytest.mark.parametrize("broken", ["class Soft(", "import nowhere_at_all", "1 / 0"])
+def test_a_scheme_file_that_does_not_load_is_one_line(lengthlab, toy, tmp_path, beside, broken):
+    (beside / "soft.py").write_text(broken)
+    words = ["scheme=soft", *toy, f"results={tmp_path / 'r'}", "--config-dir", str(beside)]
+    code, _, err = lengthlab("train", *words)
+    assert code == 2 and err.count("\n") == 1 and "soft" in err
+
+
+def test_a_yaml_without_a_name_or_class_is_one_line(lengthlab, toy, tmp_path, beside):
+    for text, missing in (("_target_: soft.Soft\n", "scheme.name"), ("name: soft\n", "_target_")):
+        (beside / "scheme" / "soft.yaml").write_text(text)
+        words = ["scheme=soft", *toy, f"results={tmp_path / 'r'}", "--config-dir", str(beside)]
+        code, _, err = lengthlab("train", *words)
+        assert code == 2 and err.count("\n") == 1 and missing in err
+
+
+def test_text_without_a_validation_split_is_trained_without_validation(lengthlab, toy, tmp_path):
+    lines = [{"id": f"{s}{i}", "split": s, "text": f"{s} {i} said. " * 60} for s in ("train", "test") for i in range(3)]
+    (tmp_path / "text.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    words = ["data=local", f"data.files={tmp_path / 'text.jsonl'}", "data.tokenizer.kind=bytes"]
+    toy = [word for word in toy if not word.startswith("data=")]
+    assert lengthlab("train", *words, *toy, f"results={tmp_path / 'r'}", "study=s").code == 0
+    record = json.loads(next(tmp_path.glob("r/s/*/run.json")).read_text())
+    assert record["status"] == "done" and record["val_loss"] is None
+
+
+def test_text_is_found_again_from_another_folder(lengthlab, toy, tmp_path, monkeypatch):
+    lines = [{"id": f"{s}{i}", "split": s, "text": f"{s} {i} said. " * 60} for s in ("train", "test") for i in range(3)]
+    (tmp_path / "text.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    monkeypatch.chdir(tmp_path)
+    toy = [word for word in toy if not word.startswith("data=")]
+    words = ["data=local", "data.files=text.jsonl", "data.tokenizer.kind=bytes", *toy, "results=r", "study=s"]
+    assert lengthlab("train", *words).code == 0
+    (folder,) = tmp_path.glob("r/s/*-L16-*")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert lengthlab("evaluate", f"run={folder}", "eval.lengths=[16,48]").code == 0
+
+
+def test_results_that_cannot_be_a_folder_are_refused(lengthlab, toy, tmp_path):
+    (tmp_path / "file").write_text("")
+    for words in ((f"results={tmp_path / 'file'}",), (f"results={tmp_path}", "study=file")):
+        code, _, err = lengthlab("train", *toy, *words)
+        assert code == 2 and err.count("\n") == 1 and "is a file" in err

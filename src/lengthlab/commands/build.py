@@ -1,9 +1,10 @@
 """From plain config to objects; nothing here computes."""
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from lengthlab.commands.classes import called, made
+from lengthlab.commands.classes import called, file_beside, made
 from lengthlab.commands.compose import Refusal
 from lengthlab.commands.main import nearest
 from lengthlab.data import Corpus, Recipe
@@ -46,11 +47,17 @@ def masking_of(config: Mapping) -> Masking | None:
     return Masking(config["eval"]["mask_seed"]) if config["model"].get("causal") is False else None
 
 
-def training_of(config: Mapping) -> dict:
+def training_of(config: Mapping, beside: Path | None = None) -> dict:
     """The training part of a config: what the run's name hashes."""
     corpus = corpus_of(config).fingerprint
     tokenizer = recipe_of(config).fingerprint(corpus)
-    return training_part(config, corpus, tokenizer, dtype_name(config))
+    return training_part(config, corpus, tokenizer, dtype_name(config), code_of(config, beside))
+
+
+def code_of(config: Mapping, beside: Path | None) -> str | None:
+    """sha256 of the scheme's file where it lies beside a --config-dir; None for a scheme of the package."""
+    file = file_beside(config["scheme"].get("_target_"), beside)
+    return hashlib.sha256(file.read_bytes()).hexdigest() if file else None
 
 
 def dtype_name(config: Mapping) -> str:

@@ -23,7 +23,7 @@ def called(make, options: Mapping, key: str, *args) -> Any:
         if not _fits(value, parameters[name]):
             raise Refusal(f"{key}.{name}={value}: must be {_words(parameters[name])}")
     try:
-        return make(*args, **options)
+        return make(*args, **{name: _as(value, parameters[name]) for name, value in options.items()})
     except (ValueError, TypeError) as error:
         dot = "." if re.match(r"\w+=", str(error)) else ": "
         raise Refusal(f"{key}{dot}{error}") from error
@@ -40,6 +40,12 @@ def _fits(value: Any, kind: Any) -> bool:
     return isinstance(value, kind) if isinstance(kind, type) and kind is not Parameter.empty else True
 
 
+def _as(value: Any, kind: Any) -> Any:
+    """An integer where a real number is asked for becomes one; everything else stays."""
+    kinds = get_args(kind) if isinstance(kind, UnionType) else (kind,)
+    return float(value) if type(value) is int and float in kinds and int not in kinds else value
+
+
 def _words(kind: Any) -> str:
     if isinstance(kind, UnionType):
         return " or ".join(_words(one) for one in get_args(kind))
@@ -52,7 +58,14 @@ def _words(kind: Any) -> str:
 def made(group: str, config: Mapping, room: str, base: type, beside: Path | None, *args) -> Any:
     """An object of the class named by `_target_`: a `base`, from `room` or from beside a --config-dir."""
     options = {key: value for key, value in config.items() if key not in ("name", "_target_")}
-    return called(_class(group, config["_target_"], room, base, beside), options, group, *args)
+    return called(_class(group, config.get("_target_"), room, base, beside), options, group, *args)
+
+
+def file_beside(target: Any, beside: Path | None) -> Path | None:
+    """The file beside a --config-dir that holds the class of a `_target_`; None where there is none."""
+    module = str(target).rpartition(".")[0]
+    file = beside / f"{module}.py" if beside and module.isidentifier() else None
+    return file if file and file.is_file() else None
 
 
 def _class(group: str, target: str, room: str, base: type, beside: Path | None) -> type:
@@ -61,20 +74,31 @@ def _class(group: str, target: str, room: str, base: type, beside: Path | None) 
     Nothing else is imported, whatever a run's folder says.
     """
     module, _, name = str(target).rpartition(".")
-    file = beside / f"{module}.py" if beside and module.isidentifier() else None
+    file = file_beside(target, beside)
     try:
         if module == room or module.startswith(f"{room}."):
             found = getattr(importlib.import_module(module), name)
-        elif file and file.is_file():
-            spec = importlib.util.spec_from_file_location(f"lengthlab_beside_{module}", file)
-            loaded = importlib.util.module_from_spec(spec)
-            sys.modules[spec.name] = loaded
-            spec.loader.exec_module(loaded)
-            found = getattr(loaded, name)
+        elif file:
+            found = getattr(_loaded(group, file), name)
         else:
-            raise Refusal(f"{group}._target_={target}: only classes of {room}, or beside --config-dir, are loaded")
+            raise Refusal(
+                f"{group}._target_={target}: only classes of {room} are loaded, or of a file beside the --config-dir "
+                "of this command line"
+            )
     except (ImportError, AttributeError) as error:
         raise Refusal(f"{group}._target_={target}: {error}") from error
     if not (isinstance(found, type) and issubclass(found, base)):
         raise Refusal(f"{group}._target_={target}: not a {base.__name__}")
     return found
+
+
+def _loaded(group: str, file: Path):
+    """The module of a file beside a --config-dir."""
+    spec = importlib.util.spec_from_file_location(f"lengthlab_beside_{file.stem}", file)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise Refusal(f"{group}: {file} cannot be loaded: {type(error).__name__}: {error}") from error
+    return module

@@ -40,6 +40,10 @@ def _longest(*, _root_: DictConfig) -> int | None:
 OmegaConf.register_new_resolver("lengthlab.longest", _longest, replace=True)
 
 
+DECIDED = ("scheme", "positions", "model", "train", "seed", "dtype")
+"""What `evaluate` cannot change."""
+
+
 class Refusal(UserError):
     """What is wrong with a command line: one line that names the key, the value and the way out."""
 
@@ -88,6 +92,8 @@ def parse(config_name: str, words: list[str]) -> CommandLine:
     flags = list(words)
     for override in args.overrides:
         flags.remove(override)
+    if args.multirun and args.cfg:
+        raise Refusal("--cfg shows one job: leave out -m and the several values")
     if args.config_dir and not Path(args.config_dir).is_dir():
         raise Refusal(f"--config-dir {args.config_dir}: no such folder")
     return CommandLine(config_name, tuple(flags), args)
@@ -137,6 +143,9 @@ def _compose(name: str, overrides: list[str], hydra: bool = False) -> DictConfig
         return compose(name, list(overrides), return_hydra_config=hydra)
     except (HydraException, OmegaConfBaseException) as error:
         raise Refusal(_explain(name, overrides, error)) from error
+    except ValueError as error:  # what Hydra says of scheme=null
+        culprit = next((one for one in overrides if one.endswith("=null")), " ".join(overrides))
+        raise Refusal(f"{culprit}: {_first_line(error)}; name one of the group, see --help") from error
 
 
 def _explain(name: str, overrides: list[str], error: Exception) -> str:
@@ -153,15 +162,22 @@ def _explain(name: str, overrides: list[str], error: Exception) -> str:
             valid = list(keys_of(compose(name, chosen)))
         except (HydraException, OmegaConfBaseException):
             valid = list(keys_of(compose(name)))
+        if name == "evaluate" and key.split(".")[0] in DECIDED:
+            return f"{key}: the run's training has decided it; train another run"
         near = [known for known in valid if known.rpartition(".")[0] == key.rpartition(".")[0]]
         return f"{key}: no such key{nearest(key, near or valid)}"
     return _first_line(error)
 
 
-def config_dir_of_job() -> Path | None:
-    """Inside a job: the folder of the --config-dir on this very command line."""
-    sources = HydraConfig.get().runtime.config_sources
+def config_dir_of(hydra: DictConfig) -> Path | None:
+    """The folder of the --config-dir on this very command line, from Hydra's own config."""
+    sources = hydra.runtime.config_sources
     return next((Path(source.path) for source in sources if source.provider == "command-line"), None)
+
+
+def config_dir_of_job() -> Path | None:
+    """The same inside a job."""
+    return config_dir_of(HydraConfig.get())
 
 
 def keys_of(config: DictConfig, prefix: str = "") -> list[str]:

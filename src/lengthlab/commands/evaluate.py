@@ -9,7 +9,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from lengthlab.commands import build, compose, naming, progress, refuse, report, tracking
+from lengthlab.commands import build, compose, naming, progress, provenance, refuse, report, tracking
 from lengthlab.commands.compose import Refusal
 from lengthlab.commands.text import TextSource
 from lengthlab.study import Run, cell_name
@@ -33,6 +33,7 @@ def main(words: list[str]) -> None:
                 raise Refusal("run: must be given, as in run=results/STUDY/RUN")
             run = Run(job.config.run)
             refuse.check_evaluate(run, changed(run, job.config, job.overrides), line.config_dir)
+    provenance.remember("evaluate", words)
     line.to_hydra()
     try:
         _run()
@@ -52,6 +53,8 @@ def changed(run: Run, cfg: DictConfig, overrides: Sequence[str]) -> dict:
         key = override.key_or_group
         if key == "run" or key.startswith("hydra"):
             continue
+        if key.startswith("data.tokenizer"):
+            raise Refusal(f"{key}: a run is read with its own tokenizer; train another run for another")
         *groups, last = key.split(".")
         node = config
         for group in groups:
@@ -150,5 +153,12 @@ def _measure(run: Run, identity: dict, plan, reader, extension, bar) -> None:
             reading = reader.measure(plan, extension, bar.update)
     bar.update(before + plan.tokens_to_feed - bar.n)
     rows, status, reason, sd = reading
-    outcome = {"status": status, "reason": reason, "sd_over_draws": sd, "threads": torch.get_num_threads(), **cost}
+    outcome = {
+        "command": provenance.command(),
+        "status": status,
+        "reason": reason,
+        "sd_over_draws": sd,
+        "threads": torch.get_num_threads(),
+        **cost,
+    }
     run.write_cell(cell_name(identity), rows, {**identity, **plan.account(status), **outcome})

@@ -1,7 +1,9 @@
 """The dispatcher: `lengthlab X …`. Knows the commands, and says what a user can mend in one line."""
 
 import difflib
+import os
 import sys
+import traceback
 from importlib import import_module
 
 from lengthlab import UserError, __version__
@@ -30,13 +32,24 @@ def main() -> None:
         return
     if name not in COMMANDS:
         refuse(f"{name}: no such command{nearest(name, COMMANDS)}; see lengthlab --help")
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra hands errors on, instead of printing and exiting itself
     try:
         import_module(f"lengthlab.commands.{name}").main(rest)
     except UserError as error:
         refuse(str(error))
+    except BrokenPipeError:  # the reader of our output has gone, as in `lengthlab schemes | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        refuse(f"{error.filename}: {error.strerror}")
     except KeyboardInterrupt:
         print("lengthlab: interrupted; finished runs and cells are kept", file=sys.stderr)
         sys.exit(130)
+    except Exception:
+        traceback.print_exc()
+        sys.exit(1)
 
 
 def refuse(message: str) -> None:

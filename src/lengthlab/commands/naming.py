@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from omegaconf import DictConfig, OmegaConf
 
 from lengthlab.commands import build
-from lengthlab.commands.compose import plain
+from lengthlab.commands.compose import config_dir_of, plain
 from lengthlab.study import run_name
 
 TRAINING = ("scheme", "positions", "model", "data", "train", "seed", "device", "dtype")
@@ -20,7 +20,8 @@ def register() -> None:
 
 
 def _run(*, _root_: DictConfig) -> str:
-    return run_name(build.training_of({key: plain_value(_root_, key) for key in TRAINING}))
+    config = {key: plain_value(_root_, key) for key in TRAINING}
+    return run_name(build.training_of(config, config_dir_of(_root_.hydra)))
 
 
 @cache

@@ -15,9 +15,14 @@ PACKAGES = ("torch", "numpy", "pandas", "tokenizers", "datasets", "hydra-core")
 _words: list[str] = []
 
 
-def remember(words: Sequence[str]) -> None:
-    """Keep the words after `lengthlab train`, as typed, for the records of this process."""
-    _words[:] = words
+def remember(command: str, words: Sequence[str]) -> None:
+    """Keep the command line as typed, for the records of this process."""
+    _words[:] = [command, *words]
+
+
+def command() -> str:
+    """The command line that this process runs, to be typed again."""
+    return shlex.join(["lengthlab", *_words])
 
 
 def record(config: Mapping) -> dict:
@@ -27,7 +32,7 @@ def record(config: Mapping) -> dict:
     device = build.device_of(config)
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": shlex.join(["lengthlab", "train", *_words]),
+        "command": command(),
         "git": git(),
         "versions": {"lengthlab": lengthlab.__version__, "python": platform.python_version()}
         | {name: version(name) for name in PACKAGES},

@@ -1,5 +1,6 @@
 """What is wrong with a job, said in one line before any folder is made."""
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,11 +12,14 @@ from lengthlab.commands.text import TextSource
 from lengthlab.study import Run, runs_of
 from lengthlab.study.identity import NAME
 
+NAMED = ("scheme", "positions", "extension", "model", "data")
+"""Groups whose name is a part of a folder's or a cell's name."""
+
 
 def check_train(config: Mapping, beside: Path | None) -> TextSource:
     """Raises Refusal (or the rooms' own one-line errors) for what would fail; returns the tokenized text otherwise."""
     check_audit(config, beside)
-    _check_numbers(config)
+    _check_results(config)
     _check_eval(config)
     text = TextSource.of_training(config)
     _check_training_text(config, text)
@@ -28,6 +32,7 @@ def check_audit(config: Mapping, beside: Path | None) -> None:
     from lengthlab.training import TrainSettings
 
     _check_names(config)
+    _check_numbers(config)
     called(TrainSettings, config["train"], "train")
     build.dtype_name(config)
     _check_lengths(config["eval"]["lengths"])
@@ -45,8 +50,14 @@ def check_evaluate(run: Run, config: Mapping, beside: Path | None) -> None:
     """The same for a run that is to be read again: its checkpoint, the changed config and the text."""
     from lengthlab.training import load
 
-    if run.record["status"] != "diverged" and not run.is_finished():
+    if run.record["status"] not in ("done", "diverged"):
         raise Refusal(f"run={run.folder}: its training is not finished ({run.record['status']}); train it first")
+    if run.record["training"].get("code") != build.code_of(config, beside):
+        raise Refusal(
+            f"run={run.folder}: scheme={config['scheme']['name']} comes from a --config-dir, and its code is not given "
+            "or has changed since; give --config-dir with the file as it was, or train again"
+        )
+    _check_writable(run.folder / "eval")
     _check_names(config)
     _check_numbers(config)
     build.device_of(config)
@@ -82,8 +93,29 @@ def check_name(key: str, value) -> None:
 
 def _check_names(config: Mapping) -> None:
     check_name("study", config["study"])
-    for group in ("scheme", "positions", "extension", "model", "data"):
-        check_name(f"{group}.name", config[group]["name"])
+    for group in ("train", "eval", "tracker", *NAMED):
+        if not isinstance(config[group], Mapping):
+            raise Refusal(f"{group}={config[group]}: a group has to be chosen, not set")
+    for group in NAMED:
+        check_name(f"{group}.name", config[group].get("name"))
+    for key, kinds in {"files": str | list, "tokenizer": Mapping}.items():
+        if not isinstance(config["data"][key], kinds):
+            raise Refusal(f"data.{key}={config['data'][key]}: must be given")
+
+
+def _check_results(config: Mapping) -> None:
+    if not isinstance(config["results"], str):
+        raise Refusal(f"results={config['results']}: must be a folder")
+    _check_writable(Path(config["results"]) / config["study"] / "run")
+
+
+def _check_writable(folder: Path) -> None:
+    """Raises Refusal where the folder is not there and cannot be made, or cannot be written to."""
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise Refusal(f"results: {there} is a file, not a folder; give another results= or study=")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise Refusal(f"results: {there} cannot be written to; give another results=")
 
 
 def _check_extension(config: Mapping, scheme) -> None:
@@ -110,9 +142,12 @@ def _check_acts(config: Mapping, scheme) -> None:
 
 
 def _check_numbers(config: Mapping) -> None:
-    if isinstance(config["seed"], bool) or not isinstance(config["seed"], int) or config["seed"] < 0:
-        raise Refusal(f"seed={config['seed']}: must be an integer of at least 0")
-    _positive("threads", config.get("threads"), optional=True)
+    if isinstance(config["seed"], bool) or not isinstance(config["seed"], int) or not 0 <= config["seed"] < 2**63:
+        raise Refusal(f"seed={config['seed']}: must be an integer of at least 0 and below 2^63")
+    threads, most = config.get("threads"), max(64, 4 * (os.cpu_count() or 1))
+    _positive("threads", threads, optional=True)
+    if threads and threads > most:
+        raise Refusal(f"threads={threads}: this machine has {os.cpu_count()} cores; use at most {most}")
     modes = ("auto", "online", "offline", "disabled")
     if config["tracker"]["mode"] not in modes:
         raise Refusal(
@@ -191,7 +226,10 @@ def _check_training_text(config: Mapping, text: TextSource) -> None:
 def _check_evaluation_text(config: Mapping, text: TextSource) -> None:
     split, sweep, name = config["eval"]["split"], build.sweep_of(config), config["data"]["name"]
     if split not in text.tokens.splits:
-        raise Refusal(f"eval.split={split}: data={name} has no document there{_splits(text)}")
+        raise Refusal(
+            f"eval.split={split}: data={name} has no document there{_splits(text)}; "
+            "give records a `split` of their own, more documents, or another eval.split"
+        )
     sizes = [len(document.tokens) for document in text.tokens.documents(split)]
     if not any(size >= sweep.longest for size in sizes):
         enough: Sequence[int] = [length for length in sweep.lengths if length <= max(sizes)]

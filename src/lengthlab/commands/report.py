@@ -5,8 +5,10 @@ from pathlib import Path
 import hydra
 from omegaconf import DictConfig
 
-from lengthlab.commands import compose, refuse
+from lengthlab.commands import compose, naming, refuse
 from lengthlab.study import Run
+
+naming.register()
 
 
 @hydra.main(version_base="1.3", config_path=str(compose.CONF), config_name="report")

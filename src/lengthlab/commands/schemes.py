@@ -10,7 +10,7 @@ from pathlib import Path
 import hydra
 from omegaconf import DictConfig, OmegaConf
 
-from lengthlab.commands import build, compose
+from lengthlab.commands import build, compose, naming
 from lengthlab.commands.compose import Refusal
 from lengthlab.commands.tables import aligned
 
@@ -19,6 +19,8 @@ HOOKS = {
 }  # fmt: skip
 INTERFACE = ("lengthlab.schemes.base", "lengthlab.schemes.content", "torch.nn.modules.module")
 REPEATS, TOKENS, VOCAB = 7, 2048, 512  # training steps timed, about so many tokens each, of so small a vocabulary
+
+naming.register()
 
 
 @hydra.main(version_base="1.3", config_path=str(compose.CONF), config_name="schemes")

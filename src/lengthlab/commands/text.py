@@ -39,8 +39,9 @@ class TextSource:
         return vocabulary(self.tokenizer)
 
     def arrays(self, split: str) -> list[np.ndarray]:
-        """The documents of a split that have a token."""
-        return [document.tokens for document in self.tokens.documents(split) if len(document.tokens)]
+        """The documents of a split that have a token; none where no document is in that split."""
+        documents = self.tokens.documents(split) if split in self.tokens.splits else []
+        return [document.tokens for document in documents if len(document.tokens)]
 
     def texts(self, split: str) -> list[Text]:
         """The documents of a split as they are measured."""

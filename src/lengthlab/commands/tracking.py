@@ -2,10 +2,13 @@
 
 import netrc
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
+
+from lengthlab.figures.labels import Curve, curves_of, protocols_of
 
 QUIET = {"silent": True, "console": "off", "init_timeout": 20, "x_disable_stats": True, "disable_git": True}
 
@@ -57,15 +60,17 @@ class Wandb(NoTracker):
 
     def cells(self, summary: pd.DataFrame) -> None:
         """eval/<protocol>/ppl and ratio against eval/length; scalars in the summary (…/ppl@2048, …/ratio@16x)."""
-        done = summary[summary.nll.notna()]
-        for length, rows in done.groupby("length"):
-            values = {}
-            for row in rows.itertuples():
-                key, times = f"eval/{_curve(row)}", row.length / row.train_length
-                values |= {f"{key}/ppl": row.ppl, f"{key}/ratio": row.ratio}
-                self.run.summary[f"{key}/ppl@{row.length}"] = row.ppl
-                self.run.summary[f"{key}/ratio@{times:g}x"] = row.ratio
-            self.run.log({"eval/length": int(length), **values})
+        values: dict[int, dict] = {}
+        for protocol in protocols_of(summary):
+            for curve in curves_of(summary, protocol):
+                key = f"eval/{_key(curve, protocol)}"
+                for point in curve.points[curve.points.nll.notna()].itertuples():
+                    times = point.length / point.train_length
+                    values.setdefault(point.length, {}).update({f"{key}/ppl": point.ppl, f"{key}/ratio": point.ratio})
+                    self.run.summary[f"{key}/ppl@{point.length}"] = point.ppl
+                    self.run.summary[f"{key}/ratio@{times:g}x"] = point.ratio
+        for length in sorted(values):
+            self.run.log({"eval/length": int(length), **values[length]})
 
     def close(self, failed: bool = False) -> None:
         """Tell wandb how it ended."""
@@ -100,6 +105,7 @@ def _has_key() -> bool:
         return False
 
 
-def _curve(row) -> str:
-    """The protocol, and what else tells a curve from the plain one."""
-    return row.protocol if row.extension == "none" else f"{row.extension}/{row.protocol}"
+def _key(curve: Curve, protocol: str) -> str:
+    """`same_target`, or `yarn/same_target`, `reach-128/same_target` …: what tells a run's curves from each other."""
+    told = re.sub(r"[^A-Za-z0-9.=]+", "-", curve.label.removeprefix(curve.scheme)).strip("-")
+    return f"{told}/{protocol}" if told else protocol

@@ -29,7 +29,7 @@ def main(words: list[str]) -> None:
     if not line.only_shows:
         for one in jobs:
             refuse.check_train(compose.plain(one.config), line.config_dir)
-    provenance.remember(words)
+    provenance.remember("train", words)
     line.to_hydra()
     try:
         _run()
@@ -42,7 +42,8 @@ def main(words: list[str]) -> None:
 
 def job(config: dict, beside: Path | None = None) -> Run:
     """Train and sweep one config into its folder; what is finished is not computed again."""
-    training = build.training_of(config)
+    config = with_absolute_files(config)
+    training = build.training_of(config, beside)
     run = Run(Path(config["results"]) / config["study"] / run_name(training))
     if run.is_finished():
         evaluate(run, config, beside)
@@ -50,6 +51,14 @@ def job(config: dict, beside: Path | None = None) -> Run:
         _train_and_sweep(run, config, training, beside)
     print(f"{run.folder}: {run.record['status']}")
     return run
+
+
+def with_absolute_files(config: dict) -> dict:
+    """The config as a run keeps it: its text is found again from any folder."""
+    files = config["data"]["files"]
+    files = [files] if isinstance(files, str) else files
+    kept = [file if file.startswith("embedded:") else str(Path(file).absolute()) for file in files]
+    return {**config, "data": {**config["data"], "files": kept}}
 
 
 def _train_and_sweep(run: Run, config: dict, training: dict, beside: Path | None) -> None:

@@ -159,6 +159,8 @@ class Sweep:
                 raise ValueError(
                     f"protocols={list(self.protocols)}: no protocol {name!r}; there are {', '.join(NAMES)}"
                 )
+        if len(set(self.protocols)) != len(self.protocols):
+            raise ValueError(f"protocols={list(self.protocols)}: each is read once; name none twice")
         if self.reach is not None and self.reach < self.lengths[-1]:
             raise ValueError(
                 f"reach={self.reach} is shorter than the longest length {self.lengths[-1]}; use at least that"

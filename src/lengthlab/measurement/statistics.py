@@ -26,9 +26,9 @@ def per_run(frame: pd.DataFrame) -> pd.DataFrame:
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     """One row per point of a curve, seeds averaged in nll.
 
-    Columns: CURVE, length, status (`partial`: done for some seeds only), seeds, targets (per seed), nll (mean nats per
-    target), ppl = exp(nll), ppl_low and ppl_high (least and greatest seed), ratio (to the same runs' ppl at
-    train_length), bits_per_byte.
+    Columns: CURVE, length, status (`partial`: done for some of the curve's runs only), seeds (that are averaged), targets
+    (per seed), nll (mean nats per target), ppl = exp(nll), ppl_low and ppl_high (least and greatest seed), ratio (to the
+    same runs' ppl at train_length), bits_per_byte.
     """
     columns = [*CURVE, "length", *POINT]
     if frame.empty:
@@ -36,7 +36,8 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     cells = _strides(per_run(frame))
     trained = cells[cells.length == cells.train_length][[*CURVE, "run", "mean_nll"]]
     cells = cells.merge(trained, on=[*CURVE, "run"], how="left", suffixes=("", "_trained"))
-    points = cells.groupby([*CURVE, "length"], sort=True, dropna=False)
+    of_curve = cells.groupby(CURVE, dropna=False).run.transform("nunique")
+    points = cells.assign(of_curve=of_curve).groupby([*CURVE, "length"], sort=True, dropna=False)
     rows = [{**dict(zip([*CURVE, "length"], key, strict=True)), **_point(group)} for key, group in points]
     return pd.DataFrame(rows, columns=columns)
 
@@ -44,7 +45,7 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
 def _strides(cells: pd.DataFrame) -> pd.DataFrame:
     """Sliding cells by the rule that makes them one curve: half of each length (null), or one stride for all."""
     half = cells.stride == np.maximum(1, cells.length // 2)
-    curves = pd.MultiIndex.from_frame(cells[["run", "data", "split", "extension", "stride"]])
+    curves = pd.MultiIndex.from_frame(cells[["run", *CURVE]].astype(str))
     fixed = curves.isin(curves[cells.stride.notna() & ~half])
     return pd.concat([cells.assign(stride=cells.stride.mask(half)), cells[half & fixed]], ignore_index=True)
 
@@ -55,10 +56,10 @@ def _point(cells: pd.DataFrame) -> dict:
     if done.empty:
         status = "diverged" if (cells.status == "diverged").any() else cells.status.iloc[0]
     else:
-        status = "done" if len(done) == len(cells) else "partial"
+        status = "done" if len(done) == cells.of_curve.iloc[0] else "partial"
     return {
         "status": status,
-        "seeds": cells.seed.nunique(),
+        "seeds": (cells if done.empty else done).seed.nunique(),
         "targets": int(cells.targets.max()),
         "nll": nll,
         "ppl": np.exp(nll),

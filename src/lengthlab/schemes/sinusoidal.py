@@ -1,5 +1,7 @@
 """Sinusoidal: fixed sines and cosines added to the embeddings (Vaswani et al. 2017, arXiv:1706.03762, section 3.5)."""
 
+import math
+
 import torch
 
 from lengthlab.schemes.base import Dims, Scheme
@@ -15,6 +17,8 @@ class Sinusoidal(Scheme):
         super().__init__(dims)
         if dims.width % 2:
             raise ValueError(f"sinusoidal needs an even width, got {dims.width}")
+        if not 0 < base < math.inf:
+            raise ValueError(f"base={base}: must be a number above 0")
         self.base = base
 
     def embed(self, x, pos):

@@ -11,7 +11,7 @@ from lengthlab.study.runs import Run, RunError, runs_of
 
 LEDGER = [
     "status", "reason", "windows", "tokens_fed", "targets_scored", "documents_scored", "longest_context",
-    "mean_context", "target_hash", "sd_over_draws", "threads", "seconds", "peak_memory_bytes",
+    "mean_context", "target_hash", "command", "sd_over_draws", "threads", "seconds", "peak_memory_bytes",
 ]  # fmt: skip
 NOT_A_VARIANT = {"seed", "train.length", "scheme.name", "scheme._target_", "positions.name", "positions._target_"}
 
@@ -107,7 +107,7 @@ def variants_of(trainings: dict[str, dict]) -> dict[str, str]:
     for runs in groups.values():
         keys = differing([trainings[run] for run in runs])
         for run in runs:
-            variants[run] = _said(trainings[run], [key for key in keys if key not in NOT_A_VARIANT])
+            variants[run] = _said(trainings[run], _telling(keys))
     return variants
 
 
@@ -115,6 +115,13 @@ def differing(options: list[dict]) -> list[str]:
     """The keys, sorted, whose values are not the same in all of them."""
     keys = sorted({key for one in options for key in one})
     return [key for key in keys if len({str(one.get(key)) for one in options}) > 1]
+
+
+def _telling(keys: list[str]) -> list[str]:
+    """Of the keys that differ, those that say it: a model's name stands for its sizes, a corpus for its tokenizer."""
+    implied = {key for key in keys if key.startswith("model.") and "model.name" in keys} - {"model.name"}
+    implied |= {"tokenizer"} if "corpus" in keys else set()
+    return [key for key in keys if key not in NOT_A_VARIANT | implied]
 
 
 def _labels(identities: Iterable[str]) -> dict[str, str]:
@@ -132,4 +139,6 @@ def _said(options: dict, keys: list[str]) -> str:
 
 
 def _short(value) -> str:
+    if isinstance(value, int | float) and abs(value) >= 1e6:
+        return f"{value:g}"
     return value[:6] if isinstance(value, str) and len(value) == 64 else str(value)

@@ -25,10 +25,13 @@ def fingerprint(value: Any) -> str:
     return hashlib.sha256(json.dumps(normalised(value), sort_keys=True).encode()).hexdigest()
 
 
-def training_part(config: dict, corpus: str, tokenizer: str, dtype: str) -> dict:
-    """What of a run's resolved config decides its weights; fingerprints stand for the paths of corpus and tokenizer."""
+def training_part(config: dict, corpus: str, tokenizer: str, dtype: str, code: str | None = None) -> dict:
+    """What of a run's resolved config decides its weights; fingerprints stand for the paths of corpus and tokenizer.
+
+    `code` is the fingerprint of a scheme's file that is not part of the package; null where it is.
+    """
     part = {key: config[key] for key in ("scheme", "positions", "model", "train", "seed")}
-    return {**part, "corpus": corpus, "tokenizer": tokenizer, "dtype": dtype}
+    return {**part, "corpus": corpus, "tokenizer": tokenizer, "dtype": dtype, "code": code}
 
 
 def run_name(training: dict) -> str:
