@@ -8,9 +8,8 @@ import pandas as pd
 import pytest
 
 from lengthlab.figures import colour, degradation, marker, save
-from lengthlab.figures.colours import SCHEMES
-from lengthlab.figures.curves import limits, plain_ticks, spread
 from lengthlab.figures.labels import curves_of
+from lengthlab.figures.places import limits
 
 LENGTHS = [64, 128, 256, 512, 1024, 2048]
 SLOPES = {"alibi": -0.02, "rope": 0.4, "nope": 0.25, "sinusoidal": 1.1, "learned": np.nan}
@@ -42,44 +41,6 @@ def words(figure):
     return {text.get_text().replace("\n", " ") for text in figure.texts}
 
 
-def test_known_schemes_have_distinct_fixed_looks():
-    assert len({colour(name) for name in SCHEMES}) == len(SCHEMES)
-    assert (colour("alibi"), marker("alibi"), colour("rope")) == ("#0072b2", "o", "#d55e00")
-
-
-@pytest.mark.parametrize("name", [*SCHEMES, "mine", "another", ""])
-def test_every_colour_is_readable_on_white(name):
-    assert re.fullmatch("#[0-9a-f]{6}", colour(name))
-    parts = [int(colour(name)[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-    assert 1.05 / (np.dot(linear, [0.2126, 0.7152, 0.0722]) + 0.05) >= 3  # WCAG contrast
-
-
-def lab(name, sight):
-    parts = np.array([int(colour(name)[i : i + 2], 16) / 255 for i in (1, 3, 5)])
-    seen = np.clip(sight @ np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4), 0, 1)
-    to_xyz = np.array([[0.4338, 0.3763, 0.1899], [0.2126, 0.7152, 0.0722], [0.0177, 0.1095, 0.8728]])  # by white
-    x, y, z = np.cbrt(np.maximum(to_xyz @ seen, 1e-3))
-    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
-
-
-SIGHTS = {  # Machado et al. 2009, full severity, linear RGB
-    "normal": np.eye(3),
-    "red-blind": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
-    "green-blind": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
-}
-
-
-@pytest.mark.parametrize("sight", SIGHTS.values(), ids=SIGHTS.keys())
-def test_known_colours_stay_apart_to_the_colour_blind(sight):
-    seen = [lab(name, np.array(sight)) for name in SCHEMES]
-    assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2)) > 10
-
-
-def test_unknown_scheme_keeps_its_look():
-    assert (colour("mine"), marker("mine")) == ("#497719", "P")
-
-
 CASES = {
     "five schemes": summary(),
     "one scheme": summary(["rope"]),
@@ -87,6 +48,7 @@ CASES = {
     "thirty schemes at one value": summary([f"s{i:02d}" for i in range(30)], lengths=[64]),
     "three protocols": summary(protocols=("same_target", "sliding", "nonoverlapping")),
     "two training lengths": pd.concat([summary(), summary(train_length=256)]),
+    "twelve variants": pd.concat([summary(["rope"], variant=f"train.lr={i}e-05") for i in range(1, 13)]),
     "an extension": pd.concat([summary(["rope"]), summary(["rope"], extension="yarn", ppl=22.0)]),
     "long and strange names": summary(["x" * 90, "$a_b$ <i>&", "line\nbreak\x1b[0m"]),
     "many lengths": summary(lengths=[n * 64 for n in range(1, 30)]),
@@ -152,6 +114,74 @@ def test_labels_name_what_differs_and_only_that():
     assert {"trained at 64", "trained at 256"} <= words(degradation(frame))
 
 
+RATES = ["3e-05", "0.001", "0.01", "0.1"]
+LADDER = pd.concat([summary(["rope"], variant=f"train.lr={rate}", ppl=20.0 + i) for i, rate in enumerate(RATES)])
+THREE = pd.concat([summary(["alibi", "rope", "learned"], train_length=n) for n in (16, 64, 512)])
+
+
+def lines(figure, scheme, panel=0):
+    """A scheme's curves in a panel, by training length and variant; grid and helper lines have no marker."""
+    return [line for line in figure.axes[panel].lines if line.get_marker() == marker(scheme)]
+
+
+def test_variants_stand_by_number_and_each_has_its_own_shade():
+    curves = curves_of(LADDER.sample(frac=1, random_state=0), "nonoverlapping")
+    assert [c.label for c in curves] == [f"rope, train.lr={rate}" for rate in RATES]
+    assert [c.hollow for c in curves] == [False, True, False, True] and {c.weight for c in curves} == {0.25}
+    figure = degradation(LADDER)
+    drawn = {(line.get_color(), line.get_markerfacecolor()) for line in lines(figure, "rope")}
+    assert drawn == {(c.tint, "white" if c.hollow else c.tint) for c in curves} and len(drawn) == 4
+    assert {t.get_text(): t.get_color() for t in labels(figure)} == {c.label: c.tint for c in curves}
+
+
+def test_a_variant_keeps_its_shade_at_every_training_length_and_a_lone_curve_its_schemes_colour():
+    both = pd.concat([LADDER, LADDER.assign(train_length=256)])
+    tints = {c.label: c.tint for c in curves_of(both, "nonoverlapping")}
+    assert all(tints[f"rope, L=64, train.lr={rate}"] == tints[f"rope, L=256, train.lr={rate}"] for rate in RATES)
+    extended = curves_of(CASES["an extension"], "nonoverlapping")
+    assert [c.tint for c in extended] == [colour("rope")] * 2
+
+
+def test_a_longer_training_length_is_a_heavier_line_and_a_larger_marker():
+    for scheme in ("alibi", "rope"):
+        drawn = sorted(lines(degradation(THREE), scheme), key=lambda line: line.get_linewidth())
+        widths, sizes = ([getattr(line, f"get_{what}")() for line in drawn] for what in ("linewidth", "markersize"))
+        assert len(drawn) == 3 and min(np.diff(widths)) > 0.5 and min(np.diff(sizes)) > 1
+        assert {line.get_color() for line in drawn} == {colour(scheme)}
+    curves = {c.train_length: c.weight for c in curves_of(THREE, "nonoverlapping")}
+    assert curves == {16: 0, 64: 0.5, 512: 1}
+
+
+def leaders(figure):
+    """Lines between panels and labels: what the figure itself holds and has no marker."""
+    return [artist for artist in figure.artists if artist.get_marker() in ("", "None", None)]
+
+
+def test_one_length_has_no_leaders_and_several_lead_from_each_end():
+    assert not leaders(degradation(summary(lengths=[64])))
+    figure = degradation(summary(["alibi", "nope"]))
+    assert len(leaders(figure)) == 2 * len(figure.axes)
+
+
+def test_a_curve_that_ends_early_is_led_level_across_the_panel_to_its_label():
+    figure = degradation(summary(["alibi", "learned"], ["nonoverlapping"]))
+    (level, last) = [line for line in leaders(figure) if line.get_color() == colour("learned")][:2]
+    ax, text = figure.axes[0], [t for t in labels(figure) if t.get_text().startswith("learned")][-1]
+    start = figure.transFigure.inverted().transform(ax.transData.transform((64, 1)))  # the ratio's panel
+    assert np.allclose([level.get_xdata()[0], *level.get_ydata()], [start[0], start[1], start[1]])
+    assert level.get_xdata()[1] == last.get_xdata()[0] > ax.get_position().x1
+    assert last.get_ydata()[1] == text.get_position()[1] and last.get_linestyle() == "-" != level.get_linestyle()
+    assert any("dotted line leads" in words_ for words_ in words(figure))
+    assert not any("dotted" in words_ for words_ in words(degradation(summary(["alibi", "rope"]))))
+
+
+def test_of_curves_that_leave_by_the_top_the_greater_stands_higher():
+    frame = pd.concat([summary(["alibi"]), *(summary(["rope"], train_length=n, ppl=9e5 / n) for n in (16, 32, 64))])
+    texts = [t for t in labels(degradation(frame)) if "↑" in t.get_text() and "×" not in t.get_text()]
+    top = sorted(texts[:3], key=lambda t: -t.get_position()[1])
+    assert [t.get_text().split(" ↑")[0] for t in top] == ["rope, L=16", "rope, L=32", "rope, L=64"]
+
+
 def titles(figure):
     """The names of the columns, from left to right."""
     found = [t for t in figure.texts if t.get_text() in ("nonoverlapping", "sliding", "same_target")]
@@ -189,18 +219,6 @@ def test_footnote_says_how_many_seeds_and_targets():
 def test_nothing_to_draw_is_a_sentence():
     for frame in (summary().iloc[:0], pd.DataFrame(), summary(["learned"], lengths=[128])):
         assert words(degradation(frame)) == {"No finite perplexity to draw."}
-
-
-def test_spread_is_nearest_and_keeps_order():
-    assert spread([1.0, 5.0], [1, 1], 0, 10) == [1.0, 5.0]
-    assert spread([5.0, 5.0, 5.0], [1, 1, 1], 0, 10) == [4.0, 5.0, 6.0]
-    assert spread([9.9, 0.0], [2, 2], 0, 10) == [9.0, 1.0]
-
-
-@pytest.mark.parametrize(("low", "high"), [(15, 220), (0.7, 11), (0.98, 1.03), (20, 1e5), (900, 1100)])
-def test_ticks_are_several_and_inside(low, high):
-    ticks = plain_ticks(low, high)
-    assert 3 <= len(ticks) <= 9 and low <= min(ticks) and max(ticks) <= high
 
 
 def test_same_figure_same_bytes(tmp_path):

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from lengthlab.figures import text_table, write_report
-from lengthlab.figures.report import caveats
+from lengthlab.figures.caveats import caveats
 
 EVIL = "<script>alert(1)</script>"
 
@@ -86,6 +86,25 @@ CAVEATS = {
 }
 
 
+UNDEFINED = {"status": "undefined", "reason": "positions are learned up to 15, a window needs 63"}
+LONGER = UNDEFINED | {"reason": "positions are learned up to 15, a window needs 99"}
+WIDER = UNDEFINED | {"reason": "positions are learned up to 31, a window needs 63", "run": "learned-L32-s0-bbbbbb"}
+FULL = {"status": "out_of_memory", "reason": "tried to allocate 8 GiB"}
+
+
+def test_gaps_of_different_reasons_are_told_apart_and_what_holds_at_one_length_is_left_out():
+    cells = [cell("learned", length=64, **UNDEFINED), cell("learned", length=100, **LONGER)]
+    told = caveats(frame(point()), pd.DataFrame([*cells, cell("learned", length=64, **WIDER)]), [])
+    assert told == [
+        "learned is undefined at 64 (nonoverlapping; learned-L32-s0-bbbbbb): "
+        "positions are learned up to 31, a window needs 63.",
+        "learned is undefined at 64, 100 (nonoverlapping; learned-L64-s0-abcdef): positions are learned up to 15.",
+    ]
+    full = [cell(length=64, **FULL), cell(length=128, **FULL | {"reason": "tried to allocate 32 GiB"})]
+    (told,) = caveats(frame(point()), pd.DataFrame(full), [])
+    assert told.startswith("alibi is out of memory at 64, 128") and told.endswith(": tried to allocate 8 GiB.")
+
+
 @pytest.mark.parametrize("words", CAVEATS)
 def test_each_caveat_when_true_and_alone(words):
     cells, runs = CAVEATS[words]
@@ -97,6 +116,8 @@ def test_seeds_are_told():
     assert re.search(r"One seed only \(alibi\)", caveats(frame(point(seeds=1)), pd.DataFrame(), [])[0])
     partial = caveats(frame(point(status="partial")), pd.DataFrame(), [])
     assert partial == ["Some seeds are missing: alibi at 64 (nonoverlapping)."]
+    shorter = frame(point(), point(length=128, status="partial", seeds=1))  # two of three runs have no cell there
+    assert caveats(shorter, pd.DataFrame(), []) == ["Some seeds are missing: alibi at 128 (nonoverlapping)."]
 
 
 def test_other_reach_is_no_hash_mismatch():
@@ -144,6 +165,14 @@ def test_page_shows_tables_runs_commands_and_environment(tmp_path):
     ):
         assert words in html
     assert html.count("lengthlab train scheme=rope") == 1  # a command once, however many runs it made
+
+
+def test_commands_are_those_of_runs_and_of_cells_each_once(tmp_path):
+    later, known = "lengthlab evaluate run=a eval.lengths=[4096]", run()["command"]
+    cells = CELLS.assign(command=[known, later, later, np.nan])
+    shown = re.search("<h2>Commands</h2>\n<pre>\n(.*?)</pre>", page(tmp_path, cells=cells), re.DOTALL)
+    assert shown[1].splitlines() == [later, known]
+    assert "<h2>Commands</h2>" not in page(tmp_path, runs=[run(command=None)])
 
 
 @pytest.mark.parametrize("summary", [pd.DataFrame(), SUMMARY.iloc[:0], frame(point("learned", **GAP))])

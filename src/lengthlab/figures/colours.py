@@ -1,4 +1,4 @@
-"""One fixed colour and marker per scheme, the same in every figure and table."""
+"""One fixed colour and marker per scheme, the same in every figure and table; its variants are shades of it."""
 
 import colorsys
 import hashlib
@@ -27,6 +27,7 @@ SCHEMES = {
     "rnope": ("#c03078", "o"),
 }
 MARKERS = "os^DXvP<>*hpd8H"
+DARKEST, LIGHTEST = 18, 60  # CIE L* of a scheme's first and last variant; 60 is 3 to 1 on white
 
 
 def colour(scheme: str) -> str:
@@ -41,6 +42,20 @@ def colour(scheme: str) -> str:
 def marker(scheme: str) -> str:
     """The matplotlib marker of a scheme, so that curves are told apart in grey as well."""
     return SCHEMES[scheme][1] if scheme in SCHEMES else MARKERS[_digest(scheme)[3] % len(MARKERS)]
+
+
+def shade(tint: str, rank: int, count: int) -> str:
+    """`#rrggbb` of the hue of `tint`, for the variant `rank` of `count`: lightness in equal steps, dark to light."""
+    if count == 1:
+        return tint
+    parts = [int(tint[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    now = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    wanted = ((DARKEST + (LIGHTEST - DARKEST) * rank / (count - 1) + 16) / 116) ** 3
+    white = max(0, (wanted - now) / (1 - now))  # mixed with white, or with black where less light is wanted
+    mixed = [p * min(1, wanted / now) * (1 - white) + white for p in linear]
+    encoded = [12.92 * p if p <= 0.0031308 else 1.055 * p ** (1 / 2.4) - 0.055 for p in mixed]
+    return "#" + "".join(f"{round(255 * part):02x}" for part in encoded)
 
 
 def _digest(scheme: str) -> bytes:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from lengthlab.figures.colours import colour, marker
+from lengthlab.figures.colours import marker
 from lengthlab.figures.labels import Curve, curves_of, number, protocols_of
+from lengthlab.figures.places import crowded, limits, plain_ticks, spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,48 +88,6 @@ def save(figure: Figure, stem: Path) -> list[Path]:
     return paths
 
 
-def spread(wanted: list[float], sizes: list[float], low: float, high: float) -> list[float]:
-    """Centres nearest to `wanted` (least squares) whose intervals of `sizes` touch at most, in low..high."""
-    order = np.argsort(wanted, kind="stable")
-    size = np.array(sizes)[order]
-    start = np.cumsum(size) - size
-    pools: list[list[float]] = []  # pool adjacent violators: the slack before each interval never falls
-    for slack in np.array(wanted)[order] - size / 2 - start:
-        pools.append([slack])
-        while len(pools) > 1 and np.mean(pools[-2]) >= np.mean(pools[-1]):
-            pools[-2:] = [pools[-2] + pools[-1]]
-    slack = np.array([np.mean(pool) for pool in pools for _ in pool])
-    centres = np.empty(len(wanted))
-    centres[order] = np.clip(slack, low, max(low, high - size.sum())) + start + size / 2
-    return centres.tolist()
-
-
-def limits(curves: list[Curve], measure: str) -> tuple[float, float]:
-    """The y range: all points, but at most three times the worst of the best curve that goes to the end."""
-    columns = ["length", measure, "ppl_low"]
-    points = pd.concat([c.points[columns].assign(curve=i) for i, c in enumerate(curves)])
-    points = points[np.isfinite(points[measure])]
-    whole = points["curve"][points["length"] == points["length"].max()]
-    cap = 3 * points.groupby("curve")[measure].max()[whole].min()
-    low, high = (points["ppl_low"].min(), 0) if measure == "ppl" else (1.0, 1.0)
-    low, high = min(low, points[measure].min()), max(high, points[measure].max())
-    high = cap if high > 1.5 * cap else high
-    room = max(0.04 * np.log(high / low), 0.02)
-    return low * np.exp(-room), high * np.exp(room)
-
-
-def plain_ticks(low: float, high: float) -> list[float]:
-    """About five round numbers on a log axis from `low` to `high`."""
-    from matplotlib.ticker import MaxNLocator
-
-    for digits in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 7)):
-        decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
-        ticks = [d * 10.0**k for k in decades for d in digits if low <= d * 10.0**k <= high]
-        if len(ticks) >= 4:
-            return ticks
-    return [t for t in MaxNLocator(5).tick_values(low, high) if low <= t <= high]
-
-
 def _size(text: Text) -> tuple[float, float]:
     """Width and height of a text, inches."""
     return tuple(text.get_window_extent().size / text.figure.dpi)
@@ -144,7 +103,7 @@ def _label(figure: Figure, curve: Curve, measure: str, top: float) -> Text:
     elif curve.ending():
         words += (": " if len(words + curve.ending()) < 28 else ":\n") + curve.ending()
     words = "\n".join(textwrap.fill(line, 30) for line in words.split("\n"))
-    style = {"color": colour(curve.scheme), "fontsize": 6.5, "va": "center", "parse_math": False}
+    style = {"color": curve.tint, "fontsize": 6.5, "va": "center", "parse_math": False}
     return figure.text(0, 0, words, label="curve", **style)
 
 
@@ -157,7 +116,7 @@ def _place(figure: Figure, texts: dict, lengths: list[int], footnote: str) -> di
     height = max(2.3, *(sum(_size(t)[1] + 0.03 for t in stack) for stack in texts.values()))
     note = figure.text(0.1 / width, 0, "", fontsize=6, color="#555555", va="bottom", parse_math=False)
     note.set_text("\n".join(textwrap.wrap(footnote, int((width - 0.2) * 72 / 3.45))))
-    below = (AXIS + 0.22 if _crowded(lengths, panel) else AXIS) + _size(note)[1] + 0.1
+    below = (AXIS + 0.22 if crowded(lengths, panel) else AXIS) + _size(note)[1] + 0.1
     total = TOP + len(measures) * height + (len(measures) - 1) * BETWEEN + below
     figure.set_size_inches(width, total)
     note.set_y(0.06 / total)
@@ -171,16 +130,15 @@ def _place(figure: Figure, texts: dict, lengths: list[int], footnote: str) -> di
 
 
 def _draw(ax: Axes, curves: list[Curve], measure: str, span: tuple[float, float], trained: list[int]) -> None:
-    for curve in sorted(curves, key=lambda c: -c.points[measure].count()):
-        tint, points = colour(curve.scheme), curve.points
+    for curve in sorted(curves, key=lambda c: (-c.weight, -c.points[measure].count())):
+        points = curve.points
         length = points["length"].to_numpy(float)
         dashes = "-" if curve.extension == "none" else (0, (4, 1.6))
-        style = {"color": tint, "marker": marker(curve.scheme), "fillstyle": curve.fill}
         values = points[measure].clip(upper=1000 * span[1]).to_numpy(float)  # infinity too leaves by the top
-        ax.plot(length, values, ls=dashes, markersize=3.2, lw=1.1, **style)
+        ax.plot(length, values, ls=dashes, lw=0.8 + 1.2 * curve.weight, **_sign(curve))
         if measure == "ppl" and points["seeds"].max() > 1:
             band = [points[edge].clip(upper=1000 * span[1]).to_numpy(float) for edge in ("ppl_low", "ppl_high")]
-            ax.fill_between(length, *band, color=tint, alpha=0.18, lw=0)
+            ax.fill_between(length, *band, color=curve.tint, alpha=0.18, lw=0)
     for length in trained:
         ax.axvline(length, color=GREY, lw=0.7, ls=(0, (3, 2)), zorder=1)
     if measure == "ratio":
@@ -196,14 +154,15 @@ def _draw(ax: Axes, curves: list[Curve], measure: str, span: tuple[float, float]
     ax.tick_params(length=2, width=0.6, color="#555555", labelsize=6.5)
     ax.grid(color="#e4e4e4", lw=0.5, zorder=0)
     ax.spines[["top", "right"]].set_visible(False)
-    if _crowded(lengths, ax.get_position().width * ax.figure.get_figwidth()):
+    if crowded(lengths, ax.get_position().width * ax.figure.get_figwidth()):
         ax.tick_params(axis="x", labelrotation=90)
 
 
-def _crowded(lengths: list[int], inches: float) -> bool:
-    """Whether the lengths, written beside each other below a panel, would touch."""
-    steps = np.diff(np.log2(lengths)) * inches / (np.log2(lengths[-1] / lengths[0]) + 0.4)
-    return min(steps, default=inches) < 0.06 * len(str(lengths[-1])) + 0.04
+def _sign(curve: Curve) -> dict:
+    """The marker of a curve, in the panel and at its label."""
+    face = "white" if curve.hollow else curve.tint
+    size = {"markersize": 2.4 + 2.6 * curve.weight, "markeredgewidth": 0.8}
+    return {"color": curve.tint, "marker": marker(curve.scheme), "markerfacecolor": face, **size}
 
 
 def _attach(ax: Axes, curves: list[Curve], texts: list[Text], measure: str) -> None:
@@ -213,6 +172,9 @@ def _attach(ax: Axes, curves: list[Curve], texts: list[Text], measure: str) -> N
     figure, (width, height) = ax.figure, ax.figure.get_size_inches()
     box, last = ax.get_position(), max(ax.get_xticks())
     known = [c.points[c.points[measure].notna()] for c in curves]
+    # Of curves that leave by the top, or end together, the greater's label stands higher.
+    order = sorted(range(len(curves)), key=lambda i: known[i][measure].iloc[-1] if len(known[i]) else 0)
+    curves, texts, known = ([things[i] for i in order] for things in (curves, texts, known))
     ends = [(p["length"].iloc[-1], p[measure].iloc[-1]) if len(p) else (last, 0) for p in known]
     inside = [(x, min(max(y, ax.get_ylim()[0]), ax.get_ylim()[1])) for x, y in ends]
     marks = figure.transFigure.inverted().transform(ax.transData.transform(inside))
@@ -221,12 +183,17 @@ def _attach(ax: Axes, curves: list[Curve], texts: list[Text], measure: str) -> N
     for curve, text, end, mark, y in zip(curves, texts, ends, marks, centres, strict=True):
         x = box.x1 + GAP / width
         text.set_position((x, y))
-        style = {"color": colour(curve.scheme), "transform": figure.transFigure}
-        if curve.points[measure].notna().any():
-            sign = {"marker": marker(curve.scheme), "markersize": 3.2, "fillstyle": curve.fill}
-            figure.add_artist(Line2D([x - 0.06 / width], [y], lw=0, **sign, **style))
-        if end[0] == last and ax.get_ylim()[0] <= end[1] <= ax.get_ylim()[1]:
-            figure.add_artist(Line2D([mark[0], x - 0.1 / width], [mark[1], y], lw=0.5, alpha=0.6, **style))
+        if curve.points[measure].isna().all():
+            continue
+        whole = {"transform": figure.transFigure}
+        figure.add_artist(Line2D([x - 0.06 / width], [y], lw=0, **_sign(curve), **whole))
+        if len(ax.get_xticks()) > 1 and ax.get_ylim()[0] <= end[1] <= ax.get_ylim()[1]:
+            whole |= {"color": curve.tint, "lw": 0.5, "alpha": 0.6}
+            edge = mark[0]
+            if end[0] < last:  # level, for a slope would look like data
+                edge = box.x1 + 0.02 / width
+                figure.add_artist(Line2D([mark[0], edge], [mark[1]] * 2, **whole | {"ls": (0, (1, 3)), "lw": 0.7}))
+            figure.add_artist(Line2D([edge, x - 0.1 / width], [mark[1], y], **whole))
 
 
 def _head(ax: Axes, protocol: str, trained: list[int]) -> None:
@@ -252,4 +219,8 @@ def _footnote(summary: pd.DataFrame, ranges: dict, curves: list[Curve]) -> str:
     note += "; ".join(f"{p} {' to '.join(span)}" for p, span in spans.items()) + "."
     if any(c.points[m].max() > high for m, (_, high) in ranges.items() for c in curves):
         note += " A curve marked ↑ leaves by the top; the number is its value at its longest length."
+    longest = summary.groupby("protocol")["length"].max()
+    ends = [c.points[c.points["ppl"].notna()].iloc[-1] for c in curves if c.points["ppl"].notna().any()]
+    if any(end["length"] < longest[end["protocol"]] for end in ends):
+        note += " A dotted line leads from the end of a shorter curve to its label."
     return note

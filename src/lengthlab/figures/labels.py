@@ -1,8 +1,11 @@
-"""What the curves of a study are, and how each is called among those of its protocol."""
+"""What the curves of a study are, and how each is called and drawn among those of its protocol."""
 
+import re
 from dataclasses import dataclass
 
 import pandas as pd
+
+from lengthlab.figures.colours import colour, shade
 
 PROTOCOLS = ("nonoverlapping", "sliding", "same_target", "masked_nonoverlapping")
 # What makes a curve: points that differ in any of these (of which OPTIONAL may be absent) are never joined.
@@ -35,7 +38,9 @@ class Curve:
     scheme: str
     extension: str
     train_length: int
-    fill: str  # of its markers: "full", or "none" for every other training length
+    tint: str  # its scheme's colour, or a shade of it where the scheme has variants
+    hollow: bool  # its markers: every other variant of a scheme
+    weight: float  # of its line and markers, from 0 for the shortest training length to 1 for the longest
     points: pd.DataFrame
 
     def ending(self) -> str:
@@ -83,24 +88,56 @@ def curves_of(summary: pd.DataFrame, protocol: str) -> list[Curve]:
     names = [name for name in CURVE if name in rows or name not in OPTIONAL]
     for place, values in enumerate(rows[names].itertuples(index=False)):
         groups.setdefault(tuple((pd.isna(v), "" if pd.isna(v) else v) for v in values), []).append(place)
-    order = sorted(groups, key=lambda key: (key[0], key[1][1] != "none", key))
+    order = sorted(groups, key=lambda key: (key[0], key[1][1] != "none", [by_number(v) for _, v in key]))
     varying = [name for i, name in enumerate(names) if i > 1 and len({key[i] for key in groups}) > 1]
-    trained = sorted(rows["train_length"].unique())
+    looks = _looks(order, names.index("train_length"))
     curves = []
     for key in order:
         value = {name: None if gone else v for name, (gone, v) in zip(names, key, strict=True)}
-        label = value["scheme"] + (f" + {value['extension']}" if value["extension"] != "none" else "")
-        for name in varying:
-            if value[name] not in (None, ""):
-                shown = value[name] if isinstance(value[name], str) else int(value[name])
-                label += ", " + CURVE[name].format(shown)
+        label = _name(value, varying)
         points = rows.iloc[groups[key]].reset_index(drop=True)
         twice = points["length"][points["length"].duplicated()]
         if len(twice):
             raise ValueError(
                 f"curve '{label}' ({protocol}) has two points at length {twice.iloc[0]}: average seeds first"
             )
-        fill = "none" if trained.index(value["train_length"]) % 2 else "full"
-        name = (printable(label), value["scheme"], value["extension"], int(value["train_length"]))
-        curves.append(Curve(*name, fill, points))
+        which = (value["scheme"], value["extension"], int(value["train_length"]))
+        curves.append(Curve(printable(label), *which, *looks[key], points))
     return curves
+
+
+def _name(value: dict, varying: list[str]) -> str:
+    """Scheme and extension, and what else curves differ in."""
+    name = value["scheme"] + (f" + {value['extension']}" if value["extension"] != "none" else "")
+    for key in varying:
+        if value[key] not in (None, ""):
+            shown = value[key] if isinstance(value[key], str) else int(value[key])
+            name += ", " + CURVE[key].format(shown)
+    return name
+
+
+def _looks(keys: list[tuple], train_length: int) -> dict[tuple, tuple[str, bool, float]]:
+    """Tint, hollow and weight of each curve; `train_length` is that value's place in a key.
+
+    Variants share the hue of their scheme; those with an extension, drawn dashed, are shaded apart from those without.
+    """
+    trained = sorted({key[train_length] for key in keys})
+    variants: dict[tuple, list[tuple]] = {}
+    family = {key: (key[0], key[1][1] == "none") for key in keys}
+    variant = {key: key[1:train_length] + key[train_length + 1 :] for key in keys}
+    for key in keys:
+        known = variants.setdefault(family[key], [])
+        known += [variant[key]] * (variant[key] not in known)
+    looks = {}
+    for key in keys:
+        known = variants[family[key]]
+        rank = known.index(variant[key])
+        weight = trained.index(key[train_length]) / (len(trained) - 1) if len(trained) > 1 else 0.25
+        looks[key] = shade(colour(key[0][1]), rank, len(known)), rank % 2 == 1, weight
+    return looks
+
+
+def by_number(value) -> list:
+    """A sort key by which 3e-05 stands before 0.001, and v2 before v10."""
+    pieces = re.split(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)", str(value))
+    return [float(piece) if i % 2 else piece for i, piece in enumerate(pieces)]

@@ -26,9 +26,9 @@ def per_run(frame: pd.DataFrame) -> pd.DataFrame:
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     """One row per point of a curve, seeds averaged in nll.
 
-    Columns: CURVE, length, status (`partial`: done for some of the curve's runs only), seeds (that are averaged), targets
-    (per seed), nll (mean nats per target), ppl = exp(nll), ppl_low and ppl_high (least and greatest seed), ratio (to the
-    same runs' ppl at train_length), bits_per_byte.
+    Columns: CURVE, length, status (`partial`: done for some of the curve's runs only), seeds (that are averaged),
+    targets (per seed), nll (mean nats per target), ppl = exp(nll), ppl_low and ppl_high (least and greatest seed),
+    ratio (to the same runs' ppl at train_length), bits_per_byte.
     """
     columns = [*CURVE, "length", *POINT]
     if frame.empty:
