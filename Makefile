@@ -13,7 +13,7 @@ smoke: $(VENV)/.installed ## the same in seconds, on a toy text
 test: $(VENV)/.tested ## make the environment if needed and run the tests
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python -m pytest -q -n 2 --dist worksteal
 
 lint: $(VENV)/.tested
 	$(VENV)/bin/ruff check --fix .

@@ -7,20 +7,24 @@ import pytest
 from lengthlab.commands import compose
 
 CONF = Path(__file__).parents[1] / "conf"
-OPTIONS = sorted(
-    f"{path.parent.name}={path.stem}"
-    for path in CONF.glob("*/*.yaml")
-    if path.parent.name not in ("experiment", "hydra") and path.stem != "local"
-)
+GROUPS = {
+    folder.name: sorted(path.stem for path in folder.glob("*.yaml") if path.stem != "local")
+    for folder in sorted(CONF.iterdir())
+    if folder.is_dir() and folder.name not in ("experiment", "hydra")
+}
+# One option of every group at a time, until each has had its turn.
+CHOICES = [
+    {group: names[turn % len(names)] for group, names in GROUPS.items()}
+    for turn in range(max(map(len, GROUPS.values())))
+]
 EXPERIMENTS = sorted(path.stem for path in CONF.glob("experiment/*.yaml"))
 
 
-@pytest.mark.parametrize("option", OPTIONS)
-def test_every_option_composes_and_is_named_as_its_file(option):
-    (job,) = compose.jobs_of(compose.parse("config", [option]))
-    group, _, name = option.partition("=")
+@pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: "-".join(choice.values()))
+def test_every_option_composes_and_is_named_as_its_file(choice):
+    (job,) = compose.jobs_of(compose.parse("config", [f"{group}={name}" for group, name in choice.items()]))
     config = compose.plain(job.config)
-    assert config[group].get("name", name) == name
+    assert all(config[group].get("name", name) == name for group, name in choice.items())
 
 
 def test_audit_has_every_key_of_train():

@@ -65,28 +65,28 @@ def test_name_and_source(name):
 
 
 @each_model
-@pytest.mark.parametrize("numbers", ["sequential", "random"])
-def test_reading_in_pieces_equals_reading_whole(name, model_of, tokens, options, numbers):
+def test_reading_in_pieces_equals_reading_whole(name, model_of, tokens, options):
     model = model_of(name, **options)
-    pos = torch.arange(LENGTH) if numbers == "sequential" else spread(LENGTH, below=64)
-    model.scheme.extend(LENGTH)
-    whole = model(tokens, pos)
-    for size in (1, 5):
-        cache = Cache(model.config.layers)
-        pieces = [model(tokens[:, at : at + size], pos[..., at : at + size], cache) for at in range(0, LENGTH, size)]
-        assert len(cache) == LENGTH
-        torch.testing.assert_close(torch.cat(pieces, dim=1), whole, atol=1e-5, rtol=0)
+    for pos in (torch.arange(LENGTH), spread(LENGTH, below=64)):
+        model.scheme.extend(LENGTH)
+        whole = model(tokens, pos)
+        for size in (1, 5):
+            read, cache = range(0, LENGTH, size), Cache(model.config.layers)
+            pieces = [model(tokens[:, at : at + size], pos[..., at : at + size], cache) for at in read]
+            assert len(cache) == LENGTH
+            torch.testing.assert_close(torch.cat(pieces, dim=1), whole, atol=1e-5, rtol=0)
 
 
 @each_model
-@pytest.mark.parametrize("at", [1, 9, 22])
-def test_a_token_changes_nothing_before_it(name, model_of, tokens, options, at):
+def test_a_token_changes_nothing_before_it(name, model_of, tokens, options):
     model, pos = model_of(name, **options), torch.arange(LENGTH)
-    changed = tokens.clone()
-    changed[:, at] = (changed[:, at] + 1) % 97
-    before, after = model(tokens, pos), model(changed, pos)
-    assert torch.equal(before[:, :at], after[:, :at])
-    assert far(before[:, at:], after[:, at:]) > 1e-2
+    before = model(tokens, pos)
+    for at in (1, 9, 22):
+        changed = tokens.clone()
+        changed[:, at] = (changed[:, at] + 1) % 97
+        after = model(changed, pos)
+        assert torch.equal(before[:, :at], after[:, :at]), at
+        assert far(before[:, at:], after[:, at:]) > 1e-2, at
 
 
 @each_model
@@ -196,7 +196,9 @@ def _is_cast_after_not_before(cast: Scheme, exact: Scheme, pos: torch.Tensor) ->
         if far(exact_out, given) > 0:
             assert far(cast_out[..., 0, :], cast_out[..., 1, :]) > 0 < far(cast_out[..., 2, :], cast_out[..., 3, :])
     if (bias := cast.bias(pos, pos)) is not None:
-        assert bias.dtype == torch.float32 and torch.equal(bias, exact.bias(pos, pos))
+        seen = pos.unsqueeze(-1) >= pos  # of later keys a bias may say nothing: log(1 + distance) is no number there
+        assert bias.dtype == torch.float32
+        assert torch.equal(bias[..., seen], exact.bias(pos, pos)[..., seen])
 
 
 def test_shapes_of_the_hooks_are_checked(name, scheme_of):

@@ -73,10 +73,9 @@ def plain_loop(config, model, protocol, texts):
         stream = torch.tensor([BOS, *text.tokens.tolist()])
         for start, stop, targets in starts_and_targets(protocol, len(text.tokens)):
             model.scheme.extend(stop - start)
-            logits = model(stream[None, start:stop], numbers(stop - start))[0].double()
+            nll = -model(stream[None, start:stop], numbers(stop - start))[0].double().log_softmax(-1)
             for target in targets:
-                nll = -logits[target - 1 - start].log_softmax(-1)[stream[target]]
-                sums[text.id, target - start] += float(nll)
+                sums[text.id, target - start] += float(nll[target - 1 - start, stream[target]])
     return sums
 
 
