@@ -57,6 +57,25 @@ def test_what_an_encoder_cannot_be_is_refused(lengthlab, toy, tmp_path):
     for words, fragments in {
         ("scheme=alibi_symmetric", "model.causal=false"): ["eval.protocols", "nonoverlapping"],
         ("scheme=alibi", *ENCODER): ["scheme=alibi", "alibi_symmetric"],
+        ("scheme=rope", "extension=window", *ENCODER): ["extension=window", "causal"],
+        ("scheme=rope", "extension=sinks", *ENCODER): ["extension=sinks", "causal"],
+        ("scheme=rope", "extension=rerope", *ENCODER): ["extension=rerope", "causal"],
+        ("scheme=rope", "extension=self_extend", *ENCODER): ["extension=self_extend", "causal"],
+        ("scheme=rope", "eval.mask_seed=-1", *ENCODER): ["eval.mask_seed=-1", "at least 0"],
     }.items():
         code, _, err = lengthlab("train", *toy, *words, f"results={tmp_path}")
         assert code == 2 and err.count("\n") == 1 and all(fragment in err for fragment in fragments), err
+
+
+def test_an_encoders_logit_scale_counts_all_it_reads(toy):
+    """Every query of an encoder reads the whole window, so all have one factor."""
+    config = {
+        "scheme": {"name": "nope", "_target_": "lengthlab.schemes.nope.NoPE"},
+        "positions": {"name": "sequential", "_target_": "lengthlab.model.positions.Sequential"},
+        "model": {"layers": 1, "width": 16, "heads": 2, "causal": False, "logit_scale": "ssmax"},
+        "train": {"length": 16},
+        "seed": 0,
+    }
+    model = build.model_of(config, 50)
+    scale = model._sight(torch.arange(32), None, None, None).scale
+    assert torch.allclose(scale, torch.tensor(32.0).log() / torch.tensor(16.0).log())

@@ -3,8 +3,8 @@
 from lengthlab.figures.rates import rates_of
 
 
-def run(scheme: str, lr: float, loss: float | None, length: int = 64, status: str = "done") -> dict:
-    config = {"scheme": {"name": scheme}, "train": {"length": length, "lr": lr}}
+def run(scheme: str, lr: float, loss: float | None, length: int = 64, status: str = "done", **train) -> dict:
+    config = {"scheme": {"name": scheme}, "train": {"length": length, "lr": lr, **train}}
     return {"config": config, "status": status, "val_loss": loss}
 
 
@@ -33,3 +33,11 @@ def test_seeds_are_averaged_and_a_diverged_seed_rules_its_rate_out():
 def test_training_lengths_have_ladders_of_their_own():
     runs = [run("alibi", lr, loss, n) for n in (64, 256) for lr, loss in ((1e-3, 4.0 + n), (3e-3, 4.1 - n))]
     assert [(row["train_length"], row["best"]) for row in rates_of(runs)] == [(64, 3e-3), (256, 3e-3)]
+
+
+def test_runs_that_differ_in_more_than_the_rate_are_no_ladder():
+    assert rates_of([run("rope", 1e-3, 4.0, steps=200), run("rope", 3e-3, 5.0, steps=20)]) == []
+
+
+def test_runs_that_were_not_validated_are_left_out():
+    assert rates_of([run("rope", 1e-3, None), run("rope", 3e-3, None)]) == []

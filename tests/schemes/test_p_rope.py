@@ -45,7 +45,7 @@ def test_slow_pairs_do_not_turn_and_fast_ones_turn_as_ropes(scheme_of):
 
 def test_a_pair_that_does_not_turn_is_not_named_untrained(scheme_of):
     (sentence,) = scheme_of("p_rope", length=64).untrained()  # head size 8: turns of 6, 63, 628 tokens, and none
-    assert sentence.startswith("rope: 1 of 4 pairs (pair 2)")
+    assert sentence.startswith("PRoPE: 1 of 4 pairs (pair 2)")
 
 
 @pytest.mark.parametrize("p", [0.0, -0.5, 1.1, float("nan")])

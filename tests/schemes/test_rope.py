@@ -130,7 +130,7 @@ def test_angles_are_float32_under_autocast(scheme_of):
 
 def test_pairs_that_never_finish_a_turn_are_named(rope_of):
     (sentence,) = rope_of(head=64, length=64).untrained()
-    assert sentence.startswith("rope: 23 of 32 pairs (pairs 9 to 31) never finish a turn within 64 tokens")
+    assert sentence.startswith("RoPE: 23 of 32 pairs (pairs 9 to 31) never finish a turn within 64 tokens")
     finished = [k for k in range(32) if 10000 ** (-2 * k / 64) * 64 >= 2 * math.pi]
     assert finished == list(range(9))
     assert rope_of(head=2, length=7).untrained() == []

@@ -179,7 +179,8 @@ def extension_of(config: Mapping, scheme):
 
     extension = made("extension", config["extension"], "lengthlab.schemes.extensions", Extension, None)
     if not isinstance(scheme, extension.fits):
-        raise Refusal(f"extension={config['extension']['name']} does not fit scheme={config['scheme']['name']}")
+        name, fitting = config["extension"]["name"], " and ".join(fit.__name__ for fit in extension.fits)
+        raise Refusal(f"extension={name} does not fit scheme={config['scheme']['name']}: it is for {fitting}")
     return extension
 
 

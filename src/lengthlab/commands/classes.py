@@ -24,7 +24,7 @@ def called(make, options: Mapping, key: str, *args) -> Any:
             raise Refusal(f"{key}.{name}={value}: must be {_words(parameters[name])}")
     try:
         return make(*args, **{name: _as(value, parameters[name]) for name, value in options.items()})
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RuntimeError) as error:
         dot = "." if re.match(r"\w+=", str(error)) else ": "
         raise Refusal(f"{key}{dot}{error}") from error
 

@@ -42,6 +42,7 @@ def check_audit(config: Mapping, beside: Path | None) -> None:
             f"model.causal=false: scheme={config['scheme']['name']} says nothing sensible of tokens to come; "
             "use one for both directions (alibi_symmetric, rope, kerple_log, …)"
         )
+    _check_positions(config, config["eval"]["lengths"][-1])
     _check_extension(config, scheme)
     _check_acts(config, scheme)
 
@@ -121,6 +122,8 @@ def _check_writable(folder: Path) -> None:
 def _check_extension(config: Mapping, scheme) -> None:
     """Raises Refusal for an extension that does not fit, or cannot be made for one of the lengths."""
     extension = build.extension_of(config, scheme)
+    if config["model"].get("causal") is False and extension.causal_only:
+        raise Refusal(f"extension={config['extension']['name']}: only for causal models, and model.causal=false")
     for length in config["eval"]["lengths"]:
         try:
             extension.wrap(scheme, length)
@@ -163,6 +166,9 @@ def _check_eval(config: Mapping) -> None:
     for key in ("stride", "reach", "block", "tokens_per_document"):
         _positive(f"eval.{key}", options[key], optional=True)
     _positive("eval.tokens_per_batch", options["tokens_per_batch"])
+    seed = options.get("mask_seed", 0)
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise Refusal(f"eval.mask_seed={seed}: must be an integer of at least 0")
     dtypes = ("float32", "bfloat16")
     if options["dtype"] not in dtypes:
         raise Refusal(f"eval.dtype={options['dtype']}: no such dtype{nearest(str(options['dtype']), dtypes)}")

@@ -34,6 +34,12 @@ def main(words: list[str]) -> None:
     for job in compose.jobs_of(line):
         if not isinstance(job.config.measure, bool):
             raise Refusal(f"measure={job.config.measure}: must be true or false")
+        length = job.config.train_length
+        if isinstance(length, bool) or not isinstance(length, int) or length < 1:
+            raise Refusal(f"train_length={length}: must be an integer of at least 1")
+        if not line.only_shows:
+            for one in _jobs(compose.plain(job.config), line.config_dir):
+                build.scheme_of(one, line.config_dir)  # refuses, before Hydra runs, what a scheme cannot be made of
     line.to_hydra()
     _run()
 
@@ -45,18 +51,11 @@ def table(config: dict, beside: Path | None = None) -> str:
     """
     header = ("scheme", "hook", "learned", *(("tokens/s", "x nope") if config["measure"] else ()))
     rows, nope = [], {"name": "nope", "_target_": "lengthlab.schemes.nope.NoPE"}
-    positions = OmegaConf.to_container(OmegaConf.load(compose.CONF / "positions" / "sequential.yaml"))
-    for chosen in _schemes(beside):
-        job = {
-            **config,
-            "scheme": chosen,
-            "positions": positions,
-            "train": {"length": config["train_length"]},
-        }
+    for job in _jobs(config, beside):
         scheme = build.scheme_of(job, beside)
         learned = sum(parameter.numel() for parameter in scheme.parameters())
         speed = _speed(job, {**job, "scheme": nope}, beside) if config["measure"] else ()
-        rows.append((chosen["name"], hooks_of(scheme), f"{learned:,}", *speed, _first_line(type(scheme))))
+        rows.append((job["scheme"]["name"], hooks_of(scheme), f"{learned:,}", *speed, _first_line(type(scheme))))
     return aligned((*header, "what, and where from"), rows)
 
 
@@ -106,10 +105,13 @@ def hooks_of(scheme) -> str:
     return ", ".join(dict.fromkeys(hook for name, hook in HOOKS.items() if name in defined)) or "none"
 
 
-def _schemes(beside: Path | None) -> Iterator[dict]:
+def _jobs(config: dict, beside: Path | None) -> Iterator[dict]:
+    """The config of a model with each scheme there is."""
+    positions = OmegaConf.to_container(OmegaConf.load(compose.CONF / "positions" / "sequential.yaml"))
     for folder in filter(None, (compose.CONF, beside)):
         for path in sorted((folder / "scheme").glob("*.yaml")):
-            yield OmegaConf.to_container(OmegaConf.load(path))
+            chosen = OmegaConf.to_container(OmegaConf.load(path))
+            yield {**config, "scheme": chosen, "positions": positions, "train": {"length": config["train_length"]}}
 
 
 def _first_line(cls: type) -> str:

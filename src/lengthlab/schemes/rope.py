@@ -64,8 +64,9 @@ class RoPE(Scheme):
             return []
         pairs = f"pair {short[0]}" if len(short) == 1 else f"pairs {short[0]} to {short[-1]}"
         return [
-            f"rope: {len(short)} of {len(turns)} pairs ({pairs}) never finish a turn within {self.dims.train_length} "
-            "tokens, and meet new angles in longer texts; use a smaller scheme.base, scheme=p_rope, or an extension"
+            f"{type(self).__name__}: {len(short)} of {len(turns)} pairs ({pairs}) never finish a turn within "
+            f"{self.dims.train_length} tokens, and meet new angles in longer texts; use a smaller scheme.base, turn "
+            "fewer pairs (p_rope), or an extension"
         ]
 
     def _turn(self, x: Tensor, pos: Tensor) -> Tensor:

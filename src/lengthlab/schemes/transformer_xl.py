@@ -46,13 +46,15 @@ class TransformerXL(ContentScheme):
 
     R[d] = (sin(d / base^(2k/D)), cos(d / base^(2k/D))), k = 0 … D/2 - 1. Learned: u and v (K per head) and W
     (D x K per head), each layer its own (`untie_r`, as in the authors' large models), N(0, 0.02²) as in their code.
-    The memory of earlier segments is not here: a cache is. Raises ValueError where D is odd.
+    The memory of earlier segments is not here: a cache is. Raises ValueError where D is odd or the base is not above 0.
     """
 
     def __init__(self, dims: Dims, base: float = 10000.0, std: float = 0.02):
         super().__init__(dims)
         if dims.width % 2:
             raise ValueError(f"width={dims.width}: must be even for transformer_xl")
+        if not 0 < base < float("inf"):
+            raise ValueError(f"base={base}: must be a number above 0")
         self.layers = nn.ModuleList(TransformerXLLayer(dims, base, std) for _ in range(dims.layers))
 
     def layer(self, index):

@@ -120,6 +120,7 @@ def differing(options: list[dict]) -> list[str]:
 def _telling(keys: list[str]) -> list[str]:
     """Of the keys that differ, those that say it: a model's name stands for its sizes, a corpus for its tokenizer."""
     implied = {key for key in keys if key.startswith("model.") and "model.name" in keys} - {"model.name"}
+    implied |= {key for key in keys if key.startswith("positions.") and "positions.name" in keys}
     implied |= {"tokenizer"} if "corpus" in keys else set()
     return [key for key in keys if key not in NOT_A_VARIANT | implied]
 

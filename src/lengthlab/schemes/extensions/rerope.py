@@ -38,6 +38,8 @@ class ReRoPE(Extension):
     `window` null: a quarter of the training length (the author's 1024 of 4096). Raises ValueError below 1.
     """
 
+    causal_only = True
+
     fits = (RoPE,)
 
     def __init__(self, window: int | None = None):

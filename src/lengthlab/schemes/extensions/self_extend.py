@@ -23,6 +23,8 @@ class SelfExtend(Extension):
     with window + (length - window) / G <= 2/3 L, the looser end of the paper's rule. Raises ValueError below 1.
     """
 
+    causal_only = True
+
     fits = (RoPE,)
 
     def __init__(self, window: int | None = None, group: int | None = None):

@@ -52,6 +52,8 @@ class Sinks(Extension):
     training length less the sinks, so that no distance is new. Raises ValueError where sinks < 0 or window < 1.
     """
 
+    causal_only = True
+
     def __init__(self, sinks: int = 4, window: int | None = None):
         self.sinks, self.window = checked("sinks", sinks, least=0), checked("window", window)
 

@@ -81,6 +81,8 @@ class Window(Extension):
     Tokens are counted, whatever their positions; CoPE counts those of the window.
     """
 
+    causal_only = True
+
     def __init__(self, window: int | None = None):
         self.window = checked("window", window)
 
