@@ -44,7 +44,12 @@ def sweep_of(config: Mapping) -> Sweep:
 
 def masking_of(config: Mapping) -> Masking | None:
     """Which tokens a bidirectional model is asked for in evaluation; None for a causal one."""
-    return Masking(config["eval"]["mask_seed"]) if config["model"].get("causal") is False else None
+    return Masking(config["eval"]["mask_seed"]) if is_bidirectional(config) else None
+
+
+def is_bidirectional(config: Mapping) -> bool:
+    """Whether the model is an encoder; a run that is older than the key is not."""
+    return config["model"].get("causal") is False
 
 
 def training_of(config: Mapping, beside: Path | None = None) -> dict:
@@ -127,7 +132,7 @@ def model_of(config: Mapping, vocab: int, beside: Path | None = None):
 
 def mask_of(config: Mapping, vocab: int) -> int | None:
     """The id of the mask token of a bidirectional model, after the tokenizer's own; None for a causal one."""
-    return vocab if config["model"].get("causal") is False else None
+    return vocab if is_bidirectional(config) else None
 
 
 def objective_of(config: Mapping, vocabulary):

@@ -100,7 +100,7 @@ def sweep(run: Run, config: Mapping, text: TextSource, model) -> int:
 
 def identity_of(config: Mapping, text: TextSource, protocol) -> dict:
     """Everything that can change the sums of a cell; what its name hashes and its ledger begins with."""
-    options = config["eval"]
+    options, masking = config["eval"], build.masking_of(config)
     return {
         "data": {
             "name": config["data"]["name"],
@@ -116,7 +116,7 @@ def identity_of(config: Mapping, text: TextSource, protocol) -> dict:
         "bos": "before each document",
         "positions": dict(config["positions"]),
         "position_draws": build.draws_of(config),
-        "mask_seed": options["mask_seed"] if config["model"].get("causal") is False else None,
+        "mask_seed": masking.seed if masking else None,
         "dtype": options["dtype"],
         "train_length": config["train"]["length"],
     }

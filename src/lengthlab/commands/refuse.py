@@ -37,7 +37,7 @@ def check_audit(config: Mapping, beside: Path | None) -> None:
     build.dtype_name(config)
     _check_lengths(config["eval"]["lengths"])
     scheme = build.scheme_of(config, beside)
-    if config["model"].get("causal") is False and scheme.causal_only:
+    if build.is_bidirectional(config) and scheme.causal_only:
         raise Refusal(
             f"model.causal=false: scheme={config['scheme']['name']} says nothing sensible of tokens to come; "
             "use one for both directions (alibi_symmetric, rope, kerple_log, …)"
@@ -122,7 +122,7 @@ def _check_writable(folder: Path) -> None:
 def _check_extension(config: Mapping, scheme) -> None:
     """Raises Refusal for an extension that does not fit, or cannot be made for one of the lengths."""
     extension = build.extension_of(config, scheme)
-    if config["model"].get("causal") is False and extension.causal_only:
+    if build.is_bidirectional(config) and extension.causal_only:
         raise Refusal(f"extension={config['extension']['name']}: only for causal models, and model.causal=false")
     for length in config["eval"]["lengths"]:
         try:
@@ -148,7 +148,7 @@ def _check_numbers(config: Mapping) -> None:
     if isinstance(config["seed"], bool) or not isinstance(config["seed"], int) or not 0 <= config["seed"] < 2**63:
         raise Refusal(f"seed={config['seed']}: must be an integer of at least 0 and below 2^63")
     threads, most = config.get("threads"), max(64, 4 * (os.cpu_count() or 1))
-    _positive("threads", threads, optional=True)
+    _integer("threads", threads, optional=True)
     if threads and threads > most:
         raise Refusal(f"threads={threads}: this machine has {os.cpu_count()} cores; use at most {most}")
     modes = ("auto", "online", "offline", "disabled")
@@ -164,11 +164,9 @@ def _check_eval(config: Mapping) -> None:
     if not isinstance(options["protocols"], list) or not options["protocols"]:
         raise Refusal(f"eval.protocols={options['protocols']}: must be a list of at least one protocol")
     for key in ("stride", "reach", "block", "tokens_per_document"):
-        _positive(f"eval.{key}", options[key], optional=True)
-    _positive("eval.tokens_per_batch", options["tokens_per_batch"])
-    seed = options.get("mask_seed", 0)
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise Refusal(f"eval.mask_seed={seed}: must be an integer of at least 0")
+        _integer(f"eval.{key}", options[key], optional=True)
+    _integer("eval.tokens_per_batch", options["tokens_per_batch"])
+    _integer("eval.mask_seed", options.get("mask_seed", 0), least=0)
     dtypes = ("float32", "bfloat16")
     if options["dtype"] not in dtypes:
         raise Refusal(f"eval.dtype={options['dtype']}: no such dtype{nearest(str(options['dtype']), dtypes)}")
@@ -191,7 +189,7 @@ def _check_eval(config: Mapping) -> None:
 def _check_positions(config: Mapping, longest: int) -> None:
     positions = build.positions_of(config)
     # A run that is older than the key has no random positions.
-    _positive("eval.position_draws", config["eval"].get("position_draws"), optional=not positions.random)
+    _integer("eval.position_draws", config["eval"].get("position_draws"), optional=not positions.random)
     try:
         positions.training(config["train"]["length"])
         positions.numbers(longest)
@@ -212,11 +210,11 @@ def _check_lengths(lengths) -> None:
         raise Refusal(f"{shown}: must increase; use 'eval.lengths={sorted(set(lengths))}'")
 
 
-def _positive(key: str, value, optional: bool = False) -> None:
+def _integer(key: str, value, optional: bool = False, least: int = 1) -> None:
     if value is None and optional:
         return
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise Refusal(f"{key}={value}: must be an integer of at least 1" + (", or null" if optional else ""))
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise Refusal(f"{key}={value}: must be an integer of at least {least}" + (", or null" if optional else ""))
 
 
 def _check_training_text(config: Mapping, text: TextSource) -> None:

@@ -30,10 +30,9 @@ def main(words: list[str]) -> None:
 def summary_of(run: Run):
     """The curves of one run."""
     from lengthlab.measurement import summarise
-    from lengthlab.study import collect
+    from lengthlab.study import frame_of
 
-    frame = collect(run.folder.parent.name, run.folder.parents[1])
-    return summarise(frame[frame.run == run.name])
+    return summarise(frame_of([run]))
 
 
 def write(study: str, results: Path) -> str:

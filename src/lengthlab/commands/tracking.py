@@ -45,9 +45,7 @@ class Wandb(NoTracker):
             tags=[scheme, f"L{length}"],
             config=dict(config),
             resume="allow",
-            settings=wandb.Settings(
-                silent=True, console="off", init_timeout=20, x_disable_stats=True, disable_git=True
-            ),
+            settings=wandb.Settings(**QUIET),
         )
         self.run.define_metric("train/step")
         self.run.define_metric("train/*", step_metric="train/step")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import textwrap
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ import pandas as pd
 from lengthlab.figures.colours import marker
 from lengthlab.figures.labels import Curve, curves_of, number, protocols_of
 from lengthlab.figures.places import crowded, limits, plain_ticks, spread
+from lengthlab.study.runs import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,10 +82,10 @@ def save(figure: Figure, stem: Path) -> list[Path]:
 
     paths = []
     for kind, undated in {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}.items():
-        temporary = stem.with_name(f".{stem.name}.{kind}.{os.getpid()}")
+        paths.append(stem.with_name(f"{stem.name}.{kind}"))
+        drawn = partial(figure.savefig, format=kind, dpi=200, metadata=undated)
         with rc_context(STYLE):
-            figure.savefig(temporary, format=kind, dpi=200, metadata=undated)
-        paths.append(temporary.replace(stem.with_name(f"{stem.name}.{kind}")))
+            write_whole(paths[-1], drawn)
     return paths
 
 

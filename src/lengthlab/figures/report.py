@@ -1,7 +1,6 @@
 """A study on one page: its figure, its tables and what limits them; and the table as plain text."""
 
 import json
-import os
 import re
 from collections import Counter
 from pathlib import Path
@@ -12,6 +11,7 @@ from lengthlab.figures.caveats import caveats, last_line
 from lengthlab.figures.curves import degradation, save
 from lengthlab.figures.labels import CURVE, curves_of, number, printable, protocols_of, word
 from lengthlab.figures.rates import rates_of
+from lengthlab.study.runs import write_whole
 
 MACHINE = ("versions", "device", "dtype", "threads", "git")
 
@@ -46,10 +46,12 @@ def write_report(folder: Path, study: str, summary: pd.DataFrame, cells: pd.Data
         summary = summary.sort_values(keys, kind="stable", ignore_index=True)
         summary = summary[keys + sorted(set(summary) - set(keys))]
     runs = sorted(runs, key=lambda run: run["run"])
-    _write(folder / "summary.csv", summary.to_csv(index=False, lineterminator="\n"))
+    table = summary.to_csv(index=False, lineterminator="\n")
+    write_whole(folder / "summary.csv", lambda temporary: temporary.write_text(table, encoding="utf-8"))
     svg = save(degradation(summary), folder / "degradation")[1].read_text(encoding="utf-8")
     path = folder / "report.html"
-    _write(path, _page(study, summary, cells, runs, svg))
+    page = _page(study, summary, cells, runs, svg)
+    write_whole(path, lambda temporary: temporary.write_text(page, encoding="utf-8"))
     return path
 
 
@@ -109,9 +111,3 @@ def _cell(point: dict) -> dict:
 
 def _lengths(curves: list) -> tuple[list[int], set[int]]:
     return sorted({int(n) for c in curves for n in c.points["length"]}), {c.train_length for c in curves}
-
-
-def _write(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)

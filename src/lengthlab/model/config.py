@@ -67,6 +67,11 @@ class GPTConfig:
             raise ValueError(f"mlp_ratio={self.mlp_ratio}: leaves the MLP without a hidden unit; use 4")
 
     @property
+    def is_causal(self) -> bool:
+        """Whether a query sees nothing that comes after it."""
+        return self.causal is not False
+
+    @property
     def groups(self) -> int:
         """Number of key/value heads."""
         return self.heads if self.kv_heads is None else self.kv_heads

@@ -87,11 +87,11 @@ class GPT(nn.Module):
         config, plain = self.config, cache is None and valid is None and hidden_keys is None
         cache = Cache(0) if cache is None else cache
         order = cache.arrive(pos, valid)
-        read = order + 1 if config.causal is not False else (order.amax(-1, keepdim=True) + 1).expand_as(order)
+        read = order + 1 if config.is_causal else (order.amax(-1, keepdim=True) + 1).expand_as(order)
         scale = None if self.scale is None else self.scale(read)
-        if plain and config.window is None and config.causal is not False:
+        if plain and config.window is None and config.is_causal:
             return Sight(pos, pos, None, scale)
-        seen = visible(order, cache.order, cache.valid, config.causal is not False, config.window, config.sinks or 0)
+        seen = visible(order, cache.order, cache.valid, config.is_causal, config.window, config.sinks or 0)
         seen = seen if hidden_keys is None else seen & ~hidden_keys
         return Sight(pos, cache.pos, seen, scale)
 

@@ -1,7 +1,7 @@
 """All cells of a study's runs, with what was trained and how, in one tidy frame."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -27,6 +27,11 @@ def collect(study: str, results: Path | str = "results") -> pd.DataFrame:
     runs = list(runs_of(folder))
     if not runs:
         raise RunError(f"study={study}: no run in {folder}")
+    return frame_of(runs)
+
+
+def frame_of(runs: Sequence[Run]) -> pd.DataFrame:
+    """`collect`'s frame, of these runs alone: what they are called tells them from each other, not from other runs."""
     configs = {run.name: flat(run.record["config"]) for run in runs}
     variants = variants_of({run.name: flat(normalised(run.record.get("training", {}))) for run in runs})
     pieces = [_of_run(run, configs[run.name], variants[run.name]) for run in runs]
@@ -39,20 +44,9 @@ def collect(study: str, results: Path | str = "results") -> pd.DataFrame:
 def cells_of(frame: pd.DataFrame) -> pd.DataFrame:
     """One row per run and cell of `collect`'s frame: its ledger alone."""
     keys = [
-        "run",
-        "cell",
-        "scheme",
-        "variant",
-        "seed",
-        "train_length",
-        "extension",
-        "protocol",
-        "length",
-        "reach",
-        "block",
-        "stride",
-    ]
-    keys += ["data", "split", "tokens_per_document", "eval_dtype", "dropped", *LEDGER]
+        "run", "cell", "scheme", "variant", "seed", "train_length", "extension", "protocol", "length", "reach", "block",
+        "stride", "data", "split", "tokens_per_document", "eval_dtype", "dropped", *LEDGER,
+    ]  # fmt: skip
     # Where no run has a cell yet, the frame has no columns of a ledger.
     return frame.reindex(columns=keys).drop_duplicates(["run", "cell"]).reset_index(drop=True)
 
