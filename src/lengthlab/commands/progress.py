@@ -22,9 +22,11 @@ def measured() -> Iterator[dict]:
     on_gpu = torch.cuda.is_available()
     torch.cuda.reset_peak_memory_stats() if on_gpu else _forget_peak()
     cost, start = {}, time.perf_counter()
-    yield cost
-    cost["seconds"] = time.perf_counter() - start
-    cost["peak_memory_bytes"] = torch.cuda.max_memory_allocated() if on_gpu else _peak()
+    try:
+        yield cost
+    finally:
+        cost["seconds"] = time.perf_counter() - start
+        cost["peak_memory_bytes"] = torch.cuda.max_memory_allocated() if on_gpu else _peak()
 
 
 def _forget_peak() -> None:

@@ -1,7 +1,6 @@
 """`lengthlab train …`: train at one length, then sweep the others. The logic of one job; Hydra's main is its shell."""
 
 import sys
-import time
 from itertools import islice
 from pathlib import Path
 
@@ -93,13 +92,16 @@ def _train(run: Run, config: dict, text: TextSource, model, tracker) -> None:
     batches = Batches(text.arrays("train"), text.vocabulary.bos, settings.length, config["seed"])
     run.write_record(params=model.parameter_counts(), train_blocks_crossing=batches.crossing())
     text.tokenizer.save(str(run.tokenizer))
-    rows, status, error, start = [], "done", None, time.perf_counter()
+    rows, status, error = [], "done", None
     steps = fit(
         model, build.positions_of(config), batches.batches(settings.batch), _validation(text, settings),
         settings, config["seed"], getattr(torch, run.record["dtype"]), build.objective_of(config, text.vocabulary),
     )  # fmt: skip
     try:
-        with progress.bar(f"{run.name} train", settings.steps * settings.tokens_per_step) as bar:
+        with (
+            progress.measured() as cost,
+            progress.bar(f"{run.name} train", settings.steps * settings.tokens_per_step) as bar,
+        ):
             for row in steps:
                 rows.append(row)
                 tracker.training(row)
@@ -112,7 +114,7 @@ def _train(run: Run, config: dict, text: TextSource, model, tracker) -> None:
     run.write_training(rows)
     last = rows[-1] if rows else {}
     run.write_record(
-        status=status, error=error, tokens=last.get("tokens", 0), seconds=time.perf_counter() - start,
+        status=status, error=error, tokens=last.get("tokens", 0), **cost,
         final_loss=last.get("loss"), val_loss=last.get("val_loss"),
     )  # fmt: skip
 
