@@ -34,21 +34,20 @@ def test_gradients_reach_every_learned_parameter(name, model_of, tokens):
 def test_gradients_are_those_of_a_softmax_written_out(name, model_of, tokens, monkeypatch):
     """Dense attention in plain operations, all keys of all queries at once, against whatever path the model takes."""
 
-    def gradients(**sight) -> list[torch.Tensor]:
+    def gradients(block: int, **sight) -> list[torch.Tensor]:
         model = model_of(name, length=LENGTH)
+        model.query_block = block
         model(tokens, torch.arange(LENGTH), **sight).log_softmax(-1)[..., 0].sum().backward()
         return [parameter.grad for parameter in model.parameters()]
 
-    def written_out(q, k, v, attn_mask, dropout_p=0.0):
+    def written_out(q, k, v, attn_mask, dropout_p, is_causal):
         s = (q @ k.mT / q.shape[-1] ** 0.5).float()
         s = s.masked_fill(~attn_mask, float("-inf")) if attn_mask.dtype == torch.bool else s + attn_mask
         return s.softmax(-1).to(v.dtype) @ v
 
-    monkeypatch.setattr("lengthlab.model.attention.BLOCK", 5)
-    taken = gradients()
-    monkeypatch.setattr("lengthlab.model.attention.BLOCK", LENGTH)
+    taken = gradients(block=5)
     monkeypatch.setattr(F, "scaled_dot_product_attention", written_out)
-    dense = gradients(hidden_keys=torch.zeros(LENGTH, LENGTH, dtype=torch.bool))
+    dense = gradients(LENGTH, hidden_keys=torch.zeros(LENGTH, LENGTH, dtype=torch.bool))
     for one, other in zip(taken, dense, strict=True):
         assert far(one, other) <= 1e-5 * max(1.0, other.abs().max().item())
 

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from lengthlab.model.attention import Attention
 from lengthlab.model.cache import Cache
 from lengthlab.model.config import MLPS, NORMS, SCALES, GPTConfig
-from lengthlab.model.sight import Sight, visible
+from lengthlab.model.sight import BLOCK, Sight, visible
+from lengthlab.model.term import Built, Distances, term_of
 from lengthlab.schemes import Scheme
 
 
@@ -46,6 +47,7 @@ class GPT(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.scale = SCALES[config.logit_scale](config.heads, scheme.dims.train_length) if config.logit_scale else None
         self.scheme = scheme
+        self.query_block = BLOCK  # fewer queries at once need less memory, and change no result
 
     def initialise(self, seed: int) -> None:
         """Draw every weight but the scheme's from `seed` alone, so that all schemes start from the same model."""
@@ -74,12 +76,12 @@ class GPT(nn.Module):
         x_BQD = self.embedding(tokens_BQ) * self.config.width**0.5
         x_BQD = self.dropout(self.scheme.embed(x_BQD, pos))
         sight = self._sight(pos, cache, valid, hidden_keys)
-        biases: dict[Scheme, Tensor | None] = {}
+        terms: dict[Scheme, Distances | Built | None] = {}
         for index, block in enumerate(self.blocks):
             scheme = self.scheme.layer(index)
-            if scheme not in biases:  # layers of one scheme share its bias
-                biases[scheme] = scheme.bias(sight.q_pos, sight.k_pos)
-            x_BQD = block(x_BQD, scheme, biases[scheme], sight, cache, index)
+            if scheme not in terms:  # layers of one scheme share it
+                terms[scheme] = term_of(scheme, sight)
+            x_BQD = block(x_BQD, scheme, terms[scheme], sight, cache, index)
         return self.norm(x_BQD)
 
     def _sight(self, pos: Tensor, cache: Cache | None, valid: Tensor | None, hidden_keys: Tensor | None) -> Sight:
@@ -90,10 +92,10 @@ class GPT(nn.Module):
         read = order + 1 if config.is_causal else (order.amax(-1, keepdim=True) + 1).expand_as(order)
         scale = None if self.scale is None else self.scale(read)
         if plain and config.window is None and config.is_causal:
-            return Sight(pos, pos, None, scale)
+            return Sight(pos, pos, None, scale, self.query_block)
         seen = visible(order, cache.order, cache.valid, config.is_causal, config.window, config.sinks or 0)
         seen = seen if hidden_keys is None else seen & ~hidden_keys
-        return Sight(pos, cache.pos, seen, scale)
+        return Sight(pos, cache.pos, seen, scale, self.query_block)
 
     def logits(self, x_BQD: Tensor) -> Tensor:
         """The output head alone: (…,D) to (…,vocab)."""

@@ -5,19 +5,30 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+BLOCK = 512
+"""Queries whose bias, or whose logits where a scheme transforms them, are held at once, unless memory wants fewer."""
+
 
 @dataclass(frozen=True)
 class Sight:
     """Positions of queries (Q) or (B,Q) and keys (S) or (B,S), and what is visible.
 
     `visible`: bool (Q,S) or (B,1,Q,S), true where a query may look; None: plain causal. `scale`: a float32 factor on
-    the queries, broadcast over (B,H,Q,1); None: none.
+    the queries, broadcast over (B,H,Q,1); None: none. `block`: how many queries are looked at together.
     """
 
     q_pos: Tensor
     k_pos: Tensor
     visible: Tensor | None = None
     scale: Tensor | None = None
+    block: int = BLOCK
+
+    def rows(self, first: int, stop: int, keys: int) -> Tensor:
+        """`visible`, or the plain causal mask, of the queries first … stop-1 over the first `keys` keys."""
+        if self.visible is not None:
+            return self.visible[..., first:stop, :keys]
+        past = self.k_pos.shape[-1] - self.q_pos.shape[-1]
+        return torch.ones(stop - first, keys, dtype=torch.bool, device=self.q_pos.device).tril(diagonal=past + first)
 
 
 def causal(queries: int, keys: int, device: torch.device) -> Tensor:
