@@ -1,21 +1,21 @@
-"""From sums to the numbers people quote: nll, perplexity, bits per byte, and the ratio to the training length."""
+"""From sums to the numbers people quote: nll, perplexity, bits per byte and the ratio, with intervals. No torch."""
 
 import numpy as np
 import pandas as pd
 
-CURVE = [
-    "scheme", "variant", "positions", "extension", "train_length", "data", "split", "tokens_per_document",
-    "protocol", "stride", "reach", "block", "eval_dtype", "draws", "mask_seed",
-]  # fmt: skip
-"""What must agree for cells to be points of one curve, seeds and lengths apart. `variant` names every other difference
-in how runs were trained; a null `stride` means half of each length."""
+from lengthlab.measurement.intervals import interval
+from lengthlab.measurement.points import CURVE, Points, by_stride_rule
 
-POINT = ["status", "seeds", "targets", "nll", "ppl", "ppl_low", "ppl_high", "ratio", "bits_per_byte"]
+POINT = [
+    "status", "seeds", "texts", "targets", "nll", "nll_low", "nll_high", "ppl", "ppl_low", "ppl_high", "ratio",
+    "ratio_low", "ratio_high", "interval", "bits_per_byte",
+]  # fmt: skip
 
 
 def per_run(frame: pd.DataFrame) -> pd.DataFrame:
     """One row per run and cell from `collect`'s frame: its sums over documents and parts, and its mean nll in nats."""
     keys = [*CURVE, "length", "run", "cell", "seed", "status", "reason", "target_hash"]
+    frame = frame.reindex(columns=[*frame, *(key for key in CURVE if key not in frame)])
     cells = frame.groupby(keys, as_index=False, sort=True, dropna=False)[["targets", "nll", "bytes"]].sum()
     done = cells.status == "done"
     cells["mean_nll"] = (cells.nll / cells.targets).where(done & (cells.targets > 0))
@@ -23,36 +23,29 @@ def per_run(frame: pd.DataFrame) -> pd.DataFrame:
     return cells
 
 
-def summarise(frame: pd.DataFrame) -> pd.DataFrame:
+def summarise(frame: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
     """One row per point of a curve, seeds averaged in nll.
 
     Columns: CURVE, length, status (`partial`: done for some of the curve's runs only), seeds (that are averaged),
-    targets (per seed), nll (mean nats per target), ppl = exp(nll), ppl_low and ppl_high (least and greatest seed),
-    ratio (to the same runs' ppl at train_length), bits_per_byte.
+    texts (documents scored), targets (per seed), nll (mean nats per target), ppl = exp(nll), ratio (to the same runs'
+    ppl at train_length), each with _low and _high (`intervals`; the ratio's is paired), interval (how the documents'
+    part of it was found: bootstrap, parts, none), bits_per_byte.
     """
     columns = [*CURVE, "length", *POINT]
     if frame.empty:
         return pd.DataFrame(columns=columns)
-    cells = _strides(per_run(frame))
-    trained = cells[cells.length == cells.train_length][[*CURVE, "run", "mean_nll"]]
-    cells = cells.merge(trained, on=[*CURVE, "run"], how="left", suffixes=("", "_trained"))
+    points, cells = Points(frame), by_stride_rule(per_run(frame))
     of_curve = cells.groupby(CURVE, dropna=False).run.transform("nunique")
-    points = cells.assign(of_curve=of_curve).groupby([*CURVE, "length"], sort=True, dropna=False)
-    rows = [{**dict(zip([*CURVE, "length"], key, strict=True)), **_point(group)} for key, group in points]
+    groups = cells.assign(of_curve=of_curve).groupby([*CURVE, "length"], sort=True, dropna=False)
+    rows = []
+    for key, group in groups:
+        curve = dict(zip([*CURVE, "length"], key, strict=True))
+        rows.append({**curve, **_counts(group), **_estimates(points, pd.Series(curve), confidence)})
     return pd.DataFrame(rows, columns=columns)
 
 
-def _strides(cells: pd.DataFrame) -> pd.DataFrame:
-    """Sliding cells by the rule that makes them one curve: half of each length (null), or one stride for all."""
-    half = cells.stride == np.maximum(1, cells.length // 2)
-    curves = pd.MultiIndex.from_frame(cells[["run", *CURVE]].astype(str))
-    fixed = curves.isin(curves[cells.stride.notna() & ~half])
-    return pd.concat([cells.assign(stride=cells.stride.mask(half)), cells[half & fixed]], ignore_index=True)
-
-
-def _point(cells: pd.DataFrame) -> dict:
+def _counts(cells: pd.DataFrame) -> dict:
     done = cells[cells.status == "done"]
-    nll = done.mean_nll.mean()
     if done.empty:
         status = "diverged" if (cells.status == "diverged").any() else cells.status.iloc[0]
     else:
@@ -61,10 +54,17 @@ def _point(cells: pd.DataFrame) -> dict:
         "status": status,
         "seeds": (cells if done.empty else done).seed.nunique(),
         "targets": int(cells.targets.max()),
-        "nll": nll,
-        "ppl": np.exp(nll),
-        "ppl_low": np.exp(done.mean_nll.min()),
-        "ppl_high": np.exp(done.mean_nll.max()),
-        "ratio": np.exp((done.mean_nll - done.mean_nll_trained).mean()),
         "bits_per_byte": done.bits_per_byte.mean(),
     }
+
+
+def _estimates(points: Points, point: pd.Series, confidence: float) -> dict:
+    numbers = points.like(point[CURVE])
+    units, trained = (points.units(numbers[0], n) if numbers else None for n in (point.length, point.train_length))
+    mean = interval([(1, units)], confidence)
+    change = interval([(1, units), (-1, trained)], confidence)
+    values = dict(zip(("nll", "nll_low", "nll_high"), mean[:3], strict=True))
+    with np.errstate(over="ignore"):
+        values |= dict(zip(("ppl", "ppl_low", "ppl_high"), np.exp(mean[:3]), strict=True))
+        values |= dict(zip(("ratio", "ratio_low", "ratio_high"), np.exp(change[:3]), strict=True))
+    return {**values, "texts": mean.texts, "interval": mean.method}
